@@ -253,7 +253,7 @@ def start_flattening(lab: CommandLine) -> Popen[str]:
     """`db flatten copy`, which has begun to copy."""
     running = lab.start("db", "flatten", "copy")
     assert running.stderr is not None
-    while "Copy what the volume" not in (line := running.stderr.readline()):
+    while "Copy the data that the volume" not in (line := running.stderr.readline()):
         assert line, "it ended before it had begun"
     return running
 

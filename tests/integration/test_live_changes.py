@@ -139,7 +139,7 @@ def test_statements_of_ordinary_applications_work(lab: CommandLine, database: st
     ("name", "value", "code", "said"),
     [
         ("innodb_io_capacty", "900", 3, "Did you mean 'innodb_io_capacity'?"),
-        ("max_connections", "0", 2, "It is between 1 and 100000."),
+        ("max_connections", "0", 2, "Choose a number between 1 and 100000."),
         ("binlog_row_image", "NONSENSE", 2, "refuses the parameter"),
         ("datadir", "/x", 4, "cannot be set"),
     ],

@@ -147,8 +147,10 @@ def test_a_copy_into_a_pool_without_room_is_not_gone_on_with(
             ledger.wait_for_more(100)
             leave_too_little(machine, image_bytes)
             stopped = lab.run(*arguments)
-            assert (stopped.code, "fills up" in stopped.stderr) == (1, True), stopped.stderr
-            assert f"goes back to '{POOL}'" in stopped.stderr, stopped.stderr
+            assert (stopped.code, "does not have enough space" in stopped.stderr) == (1, True), (
+                stopped.stderr
+            )
+            assert f"Grampus returns the volume to '{POOL}'" in stopped.stderr, stopped.stderr
             assert lab.json("volume", "show", "filling")["pool"] == POOL
             ledger.wait_for_more(100)
             refused = lab.run(*arguments)
@@ -205,7 +207,10 @@ def test_a_pool_that_fills_up_while_a_volume_is_copied_into_it_is_left_again(
                 leave_too_little(machine, image_bytes, beside_bytes=20 * MIB)
                 wait_for(lambda: not is_copied(), "the copy to be stopped", timeout_s=240)
             _, said = migrating.communicate(timeout=900)
-            assert (migrating.returncode, f"goes back to '{POOL}'" in said) == (1, True), said
+            assert (migrating.returncode, f"Grampus returns the volume to '{POOL}'" in said) == (
+                1,
+                True,
+            ), said
             assert lab.json("volume", "show", "filling")["pool"] == POOL
             ledger.wait_for_more(100)
             ledger.stop()

@@ -68,7 +68,7 @@ def test_a_rollback_killed_at_a_step_is_finished(
     )
     assert cut.code == KILLED, cut.stderr
     listed = lab.ok("db", "list")
-    assert "it is now finished" in listed.stderr
+    assert "It is now finished" in listed.stderr
     assert _rows(lab, database) == "1"
 
 
@@ -84,7 +84,7 @@ def test_what_clones_stand_on_stays(lab: CommandLine) -> None:
         assert listed["since_last_bytes"] >= 4 * 1024 * 1024, "an object was written to"
         lab.ok("volume", "clone", "snap-parent@kept", "snap-child", "--size", "1G")
         refused = lab.run("volume", "snapshot", "delete", "snap-parent", "kept", "--yes")
-        assert (refused.code, "clones that stand on it: snap-child" in refused.stderr) == (4, True)
+        assert (refused.code, "clones that depend on it: snap-child" in refused.stderr) == (4, True)
         attached = lab.json("volume", "attach", "snap-child", "--host", "h1")
         copy = Path(attached["mount_path"]) / "file"
         assert machine.ok("cat", str(copy)).strip() == "before"

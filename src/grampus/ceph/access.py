@@ -61,5 +61,5 @@ def named_argv(argv: Sequence[str], cluster: NamedCluster) -> list[str]:
     """
     program, *arguments = argv
     if program not in PROGRAMS:
-        raise ValueError(f"{program} cannot be told which cluster is meant")
+        raise ValueError(f"{program} has no option to select a cluster")
     return [program, *cluster.options, *arguments]

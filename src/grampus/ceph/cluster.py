@@ -199,8 +199,8 @@ class CephCluster:
         made = ask_mons(self.runner, create, entity=entity, caps=caps, check=False)
         if made.returncode != 0 and is_new and self.find_capabilities(user) is not None:
             raise RefusedError(
-                f"The cluster has a cephx user {entity} with other capabilities, which Grampus "
-                "did not make for this volume.",
+                f"The cluster already has a cephx user {entity} with other capabilities, "
+                "which Grampus did not create for this volume.",
                 f"`ceph auth get {entity}` shows it. Choose another name for the volume, or "
                 f"remove the user with `ceph auth rm {entity}` if nobody needs it.",
                 code="client-exists",
@@ -303,4 +303,4 @@ def explain_no_filestore(version: str) -> str | None:
     release = parse_release(version)
     if release is not None and release <= LAST_FILESTORE_RELEASE:
         return None
-    return f"Ceph {version} has no FileStore, which ended with {LAST_FILESTORE_RELEASE}"
+    return f"Ceph {version} has no FileStore: {LAST_FILESTORE_RELEASE} was the last release with it"

@@ -40,7 +40,7 @@ def chunks_of(code: str) -> tuple[int, int]:
     """Data and coding chunks of a code such as `k2m1`. Raises GrampusError for anything else."""
     found = CODE.fullmatch(code)
     if found is None:
-        raise GrampusError(f"'{code}' is no erasure code.", "Write it as k2m1 or k4m2.")
+        raise GrampusError(f"'{code}' is not an erasure code.", "Write the code as k2m1 or k4m2.")
     return int(found["data"]), int(found["coding"])
 
 

@@ -70,7 +70,7 @@ class RbdFlattening:
                 report,
                 lambda said: GrampusError(
                     f"The image {pool}/{name} was not flattened: {said}",
-                    "Nothing is lost, and what was copied stays copied: look at `ceph health`, "
+                    "No data is lost, and copied data stays copied. Check `ceph health`, "
                     "then try again.",
                     code="flatten-failed",
                 ),

@@ -14,6 +14,7 @@ from typing import Any
 
 from grampus.ceph.mon_commands import ASK_MONS, ask_mons
 from grampus.ceph.ports import CommandOutput, CommandRunner
+from grampus.core.clock import format_duration
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.streams import ByteReader, ByteWriter
 
@@ -23,8 +24,8 @@ FULL = "full"
 # Not to delete something first: `rbd` asserts an image's namespace with what counts as a write
 # (Ceph 20.2), so nothing in a namespace is deleted from a full pool either.
 MAKE_ROOM = (
-    "Raise its quota, if `ceph osd pool get-quota` says that it has one, or add OSDs. To delete "
-    "something first, let its OSDs take a little more meanwhile: `ceph osd set-full-ratio 0.97`."
+    "Raise its quota, if `ceph osd pool get-quota` shows one, or add OSDs. To delete data "
+    "first, raise the limit of the OSDs meanwhile: `ceph osd set-full-ratio 0.97`."
 )
 
 
@@ -79,7 +80,7 @@ class WaitExplainer:
             pool = find_full_pool(argv, self._full_pools())
             if pool is None:
                 raise
-            problem = f"{_sentence(pool)} `{argv[0]}` waited {timeout_s:g} s for it."
+            problem = f"{_sentence(pool)} `{argv[0]}` waited {format_duration(timeout_s)} for it."
             raise GrampusError(problem, MAKE_ROOM, code="pool-full") from error
 
     def reading(self, argv: Sequence[str]) -> AbstractContextManager[ByteReader]:
@@ -99,5 +100,6 @@ class WaitExplainer:
 
 def _sentence(pool: str) -> str:
     return (
-        f"The pool '{pool}' is full: Ceph holds up every write in it, and whoever opens an image."
+        f"The pool '{pool}' is full: Ceph blocks every write in it, and every client that "
+        "opens an image."
     )

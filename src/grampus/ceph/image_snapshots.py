@@ -234,8 +234,8 @@ class RbdSnapshots:
             report,
             lambda said: GrampusError(
                 f"The image {pool}/{image} was not rolled back to '{snapshot}': {said}",
-                "Until it is, it is neither the one nor the other: look at `ceph health`, then try "
-                "again.",
+                "Until the rollback ends, the image is a mixture of both. Check `ceph "
+                "health`, then try again.",
                 code="rollback-failed",
             ),
         )
@@ -258,8 +258,8 @@ class RbdSnapshots:
                 return
         raise GrampusError(
             f"{source} cannot be cloned to {pool}/{name}: {_last_line(result)}",
-            f"`rbd info {pool}/{name}` and `rbd snap ls {parent.pool}/{parent.image}` show what "
-            "there is.",
+            f"`rbd info {pool}/{name}` and `rbd snap ls {parent.pool}/{parent.image}` show "
+            "the images.",
             code="clone-failed",
         )
 

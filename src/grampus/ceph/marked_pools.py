@@ -154,9 +154,10 @@ class MarkedPools:
             argv = ["rbd", *listed, "--format", "json", pool]
             if json.loads(self._cluster.runner.run(argv).stdout or "[]"):
                 raise GrampusError(
-                    f"The pool {pool} still holds images, and is kept.",
-                    f"See with `rbd ls {pool}` whose they are; a benchmark's begin with bench-, "
-                    "and `grampus bench tidy --conf FILE` tries them once more.",
+                    f"The pool {pool} still has images, and is kept.",
+                    f"Check the owner of the images with `rbd ls {pool}`. Images of a "
+                    "benchmark begin with bench-. `grampus bench tidy --conf FILE` tries to "
+                    "remove them again.",
                     code="pool-kept",
                 )
 
@@ -169,8 +170,8 @@ class MarkedPools:
 
     def _not_ours(self, pool: str) -> RefusedError:
         return RefusedError(
-            f"The pool {pool} does not bear the mark of this Grampus, and is left alone.",
-            f"See with `ceph osd pool application get {pool}` whose it is.",
+            f"The pool {pool} does not have the mark of this Grampus, and is kept.",
+            f"Check the owner of the pool with `ceph osd pool application get {pool}`.",
             code="not-ours",
         )
 
@@ -203,10 +204,10 @@ def parse_setting(dump: Sequence[Mapping[str, Any]], *, section: str, name: str)
 
 def _kept(pool: str, said: str) -> GrampusError:
     lines = said.strip().splitlines()
-    reason = lines[-1].rstrip(".") if lines else "it does not say why"
+    reason = lines[-1].rstrip(".") if lines else "the cluster gives no reason"
     return GrampusError(
         f"The cluster does not remove the pool {pool}: {reason}.",
-        f"Allow it (`ceph config set mon {ALLOW_REMOVAL} true`), then run "
-        "`grampus bench tidy --conf FILE`.",
+        f"Allow the removal (`ceph config set mon {ALLOW_REMOVAL} true`), then run `grampus "
+        "bench tidy --conf FILE`.",
         code="pool-kept",
     )

@@ -110,7 +110,7 @@ class RbdMigrations:
             *("migration", "prepare", f"{source_pool}/{name}", f"{pool}/{name}"),
             timeout_s=PREPARE_TIMEOUT_S,
         )
-        self._require(result, f"The image {source_pool}/{name} could not be made ready")
+        self._require(result, f"The image {source_pool}/{name} could not be prepared")
 
     def execute(self, pool: str, name: str, report: Report, watch: Watch | None = None) -> None:
         """Copy what is not there yet; `report` is told how much is (0 to 1).
@@ -205,6 +205,6 @@ def parse_migration(text: str) -> MigrationStatus | None:
 def _failed(what: str, why: str) -> GrampusError:
     return GrampusError(
         f"{what}: {why}",
-        "Nothing is lost: `ceph health` and `rbd status` may say more; then try again.",
+        "No data is lost. Check `ceph health` and `rbd status`, then try again.",
         code="migration-failed",
     )

@@ -67,9 +67,9 @@ class ObjectMaps:
                 ["object-map", "rebuild", *GENTLY, f"{pool}/{name}"],
                 report,
                 lambda said: GrampusError(
-                    f"The object map of {pool}/{name} was not made: {said}",
-                    "Nothing is lost: without it the image is only slower to delete and to "
-                    "compare. Look at `ceph health`, then try again.",
+                    f"The object map of {pool}/{name} was not created: {said}",
+                    "No data is lost: without the map, only deletes and comparisons of the "
+                    "image are slower. Check `ceph health`, then try again.",
                     code="object-map-failed",
                 ),
                 watch=watch,

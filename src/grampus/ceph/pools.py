@@ -121,9 +121,9 @@ def _require_osds_up(cluster: CephCluster, pool: str) -> None:
     status = cluster.observe_status()
     if status.osds_up < status.osds:
         raise RefusedError(
-            f"{status.osds - status.osds_up} of {status.osds} OSDs are down, and the pool '{pool}' "
-            "cannot be made meanwhile.",
-            "Bring them back (`grampus lab status`), then try again.",
+            f"{status.osds - status.osds_up} of {status.osds} OSDs are down, so the pool "
+            f"'{pool}' cannot be created now.",
+            "Start the OSDs (`grampus lab status` shows them), then try again.",
             code="osds-down",
         )
 

@@ -142,9 +142,10 @@ class RbdImages:
         result = self._cluster.runner.run(argv, timeout_s=60, check=False)
         if result.returncode == EEXIST:
             raise RefusedError(
-                f"The image {pool}/{name} is there already, and Grampus did not make it for this "
-                "volume.",
-                "Choose another name, or remove or rename that image once you know whose it is.",
+                f"The image {pool}/{name} already exists, and Grampus did not create it for "
+                "this volume.",
+                "Choose another name. If you know the owner of the image, you can also "
+                "remove or rename the image.",
                 code="image-exists",
             )
         if result.returncode != 0:
@@ -227,8 +228,8 @@ class RbdImages:
         wait_until(
             self._clock,
             lambda: len(self.watchers(pool, name)) < 2,
-            what=f"other clients of {pool}/{name} to let go",
-            remedy=f"`rbd status {pool}/{name}` shows who has it open.",
+            what=f"other clients to close {pool}/{name}",
+            remedy=f"`rbd status {pool}/{name}` shows the clients of the image.",
             timeout_s=LET_GO_TIMEOUT_S,
             interval_s=0.5,
         )
@@ -258,8 +259,8 @@ class RbdImages:
         wait_until(
             self._clock,
             is_done,
-            what=f"the last client of {pool}/{name} to let go",
-            remedy=f"`rbd status {pool}/{name}` shows who has it open.",
+            what=f"the last client to close {pool}/{name}",
+            remedy=f"`rbd status {pool}/{name}` shows the clients of the image.",
             timeout_s=LET_GO_TIMEOUT_S,
             interval_s=0.5,
         )

@@ -118,8 +118,8 @@ class Scrubs:
             document = json.loads(output.stdout)
         except ValueError as error:
             raise GrampusError(
-                f"What is damaged in the placement group {group} cannot be told.",
-                "Scrub it once more.",
+                f"The damaged objects in the placement group {group} are unknown.",
+                "Scrub the placement group again.",
                 code="no-scrub-information",
             ) from error
         return parse_damaged(group, document)

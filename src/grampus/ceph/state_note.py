@@ -34,7 +34,7 @@ def find_state_note(cluster: CephCluster, lab: str) -> Generation | None:
         return Generation.model_validate_json(result.stdout)
     except ValidationError as error:
         raise GrampusError(
-            f"What the MONs keep under {key} is no generation of a state of Grampus.",
+            f"The value of {key} in the MONs is not a generation of a state of Grampus.",
             f"`ceph config-key get {key}` shows it. If nobody else needs it, `ceph config-key rm "
             f"{key}` removes it.",
             code="state-note",
@@ -77,10 +77,11 @@ class StateWatch:
         """Ask once. Raises RefusedError with code `state-older`, and what `ask` raises."""
         if not self._was_current and self.ask() == "older":
             raise RefusedError(
-                f"The state of Grampus is older than what the cluster of '{self._lab}' has noted: "
-                "somebody put a copy of it back. Operations in it are neither finished nor undone.",
-                "`grampus db list` compares the state with the cluster and corrects it. End a "
-                "`grampus serve` first.",
+                "The state of Grampus is older than the record in the cluster of "
+                f"'{self._lab}': a copy of the state was restored. Operations in the state "
+                "are neither finished nor undone.",
+                "`grampus db list` compares the state with the cluster and corrects the "
+                "state. End a running `grampus serve` first.",
                 code="state-older",
             )
 

@@ -75,8 +75,9 @@ class RbdTrash:
             self._rbd("trash", "restore", "--image", bare, f"{place}/{image_id}")
         elif self._images.find(pool, name) is None or self.image_id(pool, name) != image_id:
             raise GrampusError(
-                f"The image {image_id} is neither in the trash of {place} nor is it {pool}/{name}.",
-                "Somebody removed it: restore the database from a backup, if there is one.",
+                f"The image {image_id} is not in the trash of {place}, and is not "
+                f"{pool}/{name} either.",
+                "The image was removed: restore the database from a backup, if there is one.",
                 code="not-in-trash",
             )
 

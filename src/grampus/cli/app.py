@@ -62,10 +62,15 @@ def ensure_log() -> None:
 
 
 def make_noun(
-    name: str, help_text: str, *, under: Noun, modules: Mapping[str, str] | None = None
+    name: str,
+    help_text: str,
+    *,
+    under: Noun,
+    modules: Mapping[str, str] | None = None,
+    panels: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Noun:
-    """A noun below another one; `modules` as `Noun` says."""
-    noun = Noun(name, help_text, modules)
+    """A noun below another one; `modules` and `panels` as `Noun` says."""
+    noun = Noun(name, help_text, modules, panels=panels)
     under.add_noun(noun)
     return noun
 
@@ -151,7 +156,8 @@ def errors_shown(output_format: OutputFormat) -> Iterator[None]:
         sys.stderr.write("\n")
         said = GrampusError(
             "Interrupted.",
-            "What it had begun is undone, or waits for the next command, which says so.",
+            "The next command finishes or undoes an interrupted operation: `grampus "
+            "operation list` shows it.",
             code="interrupted",
         )
         make_output(output_format).error(said)
@@ -186,13 +192,13 @@ def explain_error(error: Exception) -> GrampusError:
     if isinstance(error, OSError):
         what = f" ({error.filename})" if error.filename else ""
         return GrampusError(
-            f"The system refused: {error.strerror or type(error).__name__}{what}.",
-            "Check permissions and free space there, then try again.",
+            f"The system reported an error: {error.strerror or type(error).__name__}{what}.",
+            "Check the permissions and the free space there, then try again.",
             code="system",
         )
     return GrampusError(
-        f"Grampus failed in a way that it should not: {type(error).__name__}: {error}.",
-        "Run the same command as `grampus --debug ...` and report what that shows.",
+        f"Grampus has a defect: {type(error).__name__}: {error}.",
+        "Run the same command as `grampus --debug ...` and report the output.",
         code="internal",
     )
 
@@ -201,7 +207,7 @@ def _require_text(values: Iterable[object]) -> None:
     # The shell may hand over any bytes; Python keeps those that are no UTF-8 as lone surrogates.
     for value in values:
         if isinstance(value, str) and _has_surrogate(value):
-            raise UsageError(f"{value!r} is not valid UTF-8.", "Write it in UTF-8.")
+            raise UsageError(f"{value!r} is not valid UTF-8.", "Write the argument in UTF-8.")
 
 
 def _has_surrogate(text: str) -> bool:
@@ -215,7 +221,7 @@ def confirm(question: str, *, yes: bool) -> None:
     # A program started with its stdin closed has none at all.
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError(
-            "This needs a confirmation, and there is no terminal to ask at.", "Add --yes."
+            "This command needs a confirmation, but there is no terminal.", "Add --yes."
         )
     if not typer.confirm(question, err=True):
         raise RefusedError("Nothing was changed.", code="not-confirmed")

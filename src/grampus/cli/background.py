@@ -34,8 +34,9 @@ def start(words: Sequence[str], lab: str, output_format: OutputFormat) -> None:
     """
     if _SHOW_PASSWORD in words:
         raise UsageError(
-            f"{_SHOW_PASSWORD} and {OPTION} exclude each other: the password would stay in a file.",
-            f"Leave {_SHOW_PASSWORD} out: the option file of the database has the password.",
+            f"{_SHOW_PASSWORD} and {OPTION} exclude each other, because the password would "
+            "stay in a file.",
+            f"Remove {_SHOW_PASSWORD}: the option file of the database has the password.",
         )
     session = LabSession(lab)
     session.require_lab()
@@ -65,8 +66,9 @@ def start(words: Sequence[str], lab: str, output_format: OutputFormat) -> None:
     number = view.operation.id
     make_output(output_format).text(
         {"operation": number, "pid": process.pid, "log": str(log)},
-        f"Operation {number} ({view.what} of '{view.operation.subject}') runs in the background.\n"
-        f"`grampus operation wait {number}` waits for it; what it says is in {log}.",
+        f"Operation {number} ({view.what} of '{view.operation.subject}') runs in the "
+        f"background.\n`grampus operation wait {number}` waits for the operation. Its output "
+        f"is in {log}.",
     )
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from grampus.core.clock import format_duration, format_moment
 from grampus.core.intervals import format_interval
 from grampus.core.units import format_bytes
 from grampus.databases.backup.catalogue import Contents
@@ -21,21 +22,20 @@ from grampus.databases.model import DatabaseRecord
 FromOption = Annotated[
     str,
     typer.Option(
-        "--from", metavar="DIR|S3-URL", help="Where the backups are: a directory, or s3://BUCKET."
+        "--from", metavar="DIR|S3-URL", help="The directory with the backups, or s3://BUCKET."
     ),
 ]
 ToOption = Annotated[
     str,
     typer.Option(
         metavar="DIR|S3-URL",
-        help="Where to keep it: a directory, made when its parent is there, or s3://BUCKET/PREFIX.",
+        help="The directory for the backups, or s3://BUCKET/PREFIX. Grampus creates the "
+        "directory if its parent exists.",
     ),
 ]
 EndpointOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="URL", help="Of the S3 service (default: what the credentials file says)."
-    ),
+    typer.Option(metavar="URL", help="The S3 service (default: the one in the credentials file)."),
 ]
 CredentialsOption = Annotated[
     str | None,
@@ -52,7 +52,7 @@ ObjectLockOption = Annotated[
         metavar="DAYS",
         min=1,
         max=36_500,
-        help="Let nobody delete a backup for so long; for a bucket that has object lock.",
+        help="Prevent the deletion of a backup for DAYS days. The bucket must have object lock.",
     ),
 ]
 # Of what is remembered of backups: how to look again, which says nothing to anybody else.
@@ -101,7 +101,7 @@ def describe_test(test: RestoreTest | None) -> str:
     if test is None:
         return "never"
     how = "failed" if test.problem else "compared" if test.compared else "checked"
-    return f"{test.at:%Y-%m-%d %H:%M}, {how}"
+    return f"{format_moment(test.at)}, {how}"
 
 
 def describe_owner(owner: Owner | None) -> str:
@@ -115,13 +115,11 @@ def backup_pairs(backup: BackupManifest) -> Mapping[str, str]:
     return {
         "backup": backup.id,
         "kind": backup.kind,
-        "taken": f"{backup.taken_at:%Y-%m-%d %H:%M:%S} UTC",
+        "taken": format_moment(backup.taken_at),
         "data": format_bytes(backup.data.plain_bytes),
         "stored": f"{format_bytes(backup.data.stored_bytes)}, compressed and encrypted",
         **(
-            {"locked": f"until {backup.locked_until:%Y-%m-%d %H:%M:%S} UTC"}
-            if backup.locked_until
-            else {}
+            {"locked": f"until {format_moment(backup.locked_until)}"} if backup.locked_until else {}
         ),
     }
 
@@ -136,7 +134,7 @@ def describe_schedule(schedule: BackupSchedule) -> str:
     if schedule.object_lock_days is not None:
         logs += f"; each is locked for {schedule.object_lock_days} days"
     every = format_interval(schedule.every_s)
-    return f"every {every}{full}, to {schedule.place.url}; kept are {keep}{logs}"
+    return f"every {every}{full}, to {schedule.place.url}; keeps {keep}{logs}"
 
 
 def state_document(
@@ -191,22 +189,22 @@ def pairs_of_state(
     if record.spec.replica_of is not None:
         return {}  # its primary is backed up
     has_some = state is not None and state.last_id is not None
-    without = "by hand alone" if has_some else "none"
+    without = "manual only" if has_some else "none"
     pairs = {"backups": describe_schedule(schedule) if schedule else without}
     if state is None:
         return pairs
-    if state.last_id is not None:
-        pairs["last backup"] = f"{state.last_id}, {state.last_taken_at:%Y-%m-%d %H:%M:%S} UTC"
+    if state.last_id is not None and state.last_taken_at is not None:
+        pairs["last backup"] = f"{state.last_id}, {format_moment(state.last_taken_at)}"
     if state.archived_until is not None:
-        pairs["restorable"] = f"until {state.archived_until:%Y-%m-%d %H:%M:%S} UTC"
+        pairs["restorable"] = f"until {format_moment(state.archived_until)}"
     elif state.last_id is not None:
-        pairs["restorable"] = "as of each backup; no binary logs lead on from one"
+        pairs["restorable"] = "as of each backup; no binary logs are archived after a backup"
     if state.last_tested_at is not None:
         found = "good" if state.test_problem is None else state.test_problem
-        pairs["restore test"] = f"{found}, {state.last_tested_at:%Y-%m-%d %H:%M:%S} UTC"
+        pairs["restore test"] = f"{found}, {format_moment(state.last_tested_at)}"
     lag_s = _archive_lag_s(record, state, now, checked_until)
     if lag_s is not None:
-        pairs["archive"] = f"{lag_s:,.0f} s behind"
+        pairs["archive"] = f"{format_duration(lag_s)} behind"
     if state.archive_problem is not None:
         pairs["archive"] = state.archive_problem
     return pairs

@@ -58,14 +58,14 @@ def pairs_of_binlogs(view: DatabaseView, seen: LogsView | GrampusError | None) -
     """For people: how much there is, for how long it is kept, and for whom."""
     kept = f"kept for {format_interval(retention_of(view.record.spec))} at least"
     if view.record.spec.replica_of is not None:
-        kept = "kept while they have room"
+        kept = "kept while there is space"
     if isinstance(seen, GrampusError):
         return {"binary logs": f"{kept}; not known: {seen.problem}"}
     if seen is None:
         return {"binary logs": kept}
     files = "1 file" if len(seen.logs) == 1 else f"{len(seen.logs)} files"
     size, share = format_bytes(seen.size_bytes), format_bytes(seen.room.share_bytes)
-    lines = [f"{files}, {size} (their share of the volume is {share}), {kept}"]
+    lines = [f"{files}, {size} (limit: {share} of the volume), {kept}"]
     lines += [f"{format_bytes(held.size_bytes)} kept for {held.need.words}" for held in seen.held]
     return {"binary logs": "\n".join(lines)}
 

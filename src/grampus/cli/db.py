@@ -27,7 +27,7 @@ from grampus.cli.work import work_on_databases
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.databases.binlog_keeping.decide_purge import LOGS_HELD
 from grampus.databases.binlog_keeping.expiry import parse_retention_s
-from grampus.databases.model import DatabaseRecord, DatabaseSpec
+from grampus.databases.model import DatabaseRecord
 from grampus.databases.names.decide_labels import has_labels, parse_selectors
 from grampus.databases.request import CreateRequest, require_request
 from grampus.databases.server_end import ServerEnd, explain_end
@@ -35,8 +35,8 @@ from grampus.databases.view import CreatedDatabase, DatabaseView, explain_lost_h
 from grampus.lab.model import DATABASE_POOL
 from grampus.state.warnings import WarningHistory
 from grampus.volumes.write_paths import (
+    describe_safety,
     describe_written,
-    explain_losses,
     journal_memory_of,
     parse_write_options,
 )
@@ -45,43 +45,55 @@ db_app = make_noun(
     "db",
     "MySQL and MariaDB databases on Ceph volumes.",
     under=app,
-    modules={
-        "create": "grampus.cli.db",
-        "list": "grampus.cli.db",
-        "show": "grampus.cli.db_show",
-        "connect": "grampus.cli.db_connect",
-        "protect": "grampus.cli.db",
-        "unprotect": "grampus.cli.db",
-        "start": "grampus.cli.db",
-        "stop": "grampus.cli.db",
-        "clone": "grampus.cli.db_clone",
-        "flatten": "grampus.cli.db_clone",
-        "events": "grampus.cli.db_events",
-        "label": "grampus.cli.db_events",
-        "rename": "grampus.cli.db_events",
-        "rotate": "grampus.cli.db_events",
-        "failover": "grampus.cli.db_failover",
-        "migrate": "grampus.cli.db_migrate",
-        "move": "grampus.cli.db_move",
-        "restore": "grampus.cli.db_restore",
-        "upgrade": "grampus.cli.db_upgrade",
-        "verify": "grampus.cli.db_verify",
-        "trim": "grampus.cli.volume_trim",
-        "resize": "grampus.cli.db_growth",
-        "set": "grampus.cli.db_resources",
-        "restart": "grampus.cli.db_resources",
-        "time-zones": "grampus.cli.db_time_zones",
-        "delete": "grampus.cli.db_trash",
-        "undelete": "grampus.cli.db_trash",
-        "parameter": "grampus.cli.db_resources",
-        "growth": "grampus.cli.db_growth",
-        "user": "grampus.cli.db_user",
-        "role": "grampus.cli.db_role",
-        "certificate": "grampus.cli.db_certificate",
-        "trash": "grampus.cli.db_trash",
-        "replica": "grampus.cli.db_replica",
-        "backup": "grampus.cli.db_backup",
-        "snapshot": "grampus.cli.db_snapshot",
+    panels={
+        "Create and connect": {
+            "create": "grampus.cli.db",
+            "list": "grampus.cli.db",
+            "show": "grampus.cli.db_show",
+            "connect": "grampus.cli.db_connect",
+        },
+        "Daily work": {
+            "start": "grampus.cli.db",
+            "stop": "grampus.cli.db",
+            "restart": "grampus.cli.db_resources",
+            "set": "grampus.cli.db_resources",
+            "parameter": "grampus.cli.db_resources",
+            "resize": "grampus.cli.db_growth",
+            "growth": "grampus.cli.db_growth",
+            "trim": "grampus.cli.volume_trim",
+            "time-zones": "grampus.cli.db_time_zones",
+        },
+        "Protect the data": {
+            "snapshot": "grampus.cli.db_snapshot",
+            "backup": "grampus.cli.db_backup",
+            "restore": "grampus.cli.db_restore",
+            "verify": "grampus.cli.db_verify",
+            "protect": "grampus.cli.db",
+            "unprotect": "grampus.cli.db",
+        },
+        "Move and scale": {
+            "clone": "grampus.cli.db_clone",
+            "flatten": "grampus.cli.db_clone",
+            "replica": "grampus.cli.db_replica",
+            "move": "grampus.cli.db_move",
+            "migrate": "grampus.cli.db_migrate",
+            "upgrade": "grampus.cli.db_upgrade",
+            "failover": "grampus.cli.db_failover",
+        },
+        "Users and certificates": {
+            "user": "grampus.cli.db_user",
+            "role": "grampus.cli.db_role",
+            "rotate": "grampus.cli.db_events",
+            "certificate": "grampus.cli.db_certificate",
+        },
+        "Names, history and trash": {
+            "rename": "grampus.cli.db_events",
+            "label": "grampus.cli.db_events",
+            "events": "grampus.cli.db_events",
+            "delete": "grampus.cli.db_trash",
+            "undelete": "grampus.cli.db_trash",
+            "trash": "grampus.cli.db_trash",
+        },
     },
 )
 NameArgument = Annotated[str, typer.Argument(help="The database's name.")]
@@ -90,12 +102,12 @@ NameArgument = Annotated[str, typer.Argument(help="The database's name.")]
 @command(db_app, "create", "grampus db create shop --size 10G --memory 512M --cpus 1", is_long=True)
 def db_create(
     name: NameArgument,
-    size: Annotated[str, typer.Option(metavar="SIZE", help="Size of its volume, such as 10G.")],
+    size: Annotated[str, typer.Option(metavar="SIZE", help="Size of the volume, such as 10G.")],
     memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="Memory limit of its instance.")
+        str, typer.Option(metavar="SIZE", help="Memory limit of the instance.")
     ] = "512M",
     cpus: Annotated[
-        float, typer.Option(metavar="NUMBER", help="CPU limit of its instance, such as 0.5.")
+        float, typer.Option(metavar="NUMBER", help="CPU limit of the instance, such as 0.5.")
     ] = 1.0,
     flavour: Annotated[
         str, typer.Option(metavar="FLAVOUR", help="The server: mysql or mariadb.")
@@ -103,27 +115,30 @@ def db_create(
     version: Annotated[
         str | None,
         typer.Option(
-            metavar="VERSION", help="The server's version, such as 11.8 (default: the newest here)."
+            metavar="VERSION",
+            help="The version of the server, such as 11.8 (default: the newest available one).",
         ),
     ] = None,
     host: Annotated[
         str | None,
-        typer.Option(metavar="HOST", help="The host to run on (default: the least busy)."),
+        typer.Option(metavar="HOST", help="The host to run on (default: the least busy one)."),
     ] = None,
     pool: Annotated[
-        str, typer.Option(metavar="POOL", help="The pool for its volume.")
+        str, typer.Option(metavar="POOL", help="The pool for the volume.")
     ] = DATABASE_POOL,
     protect: Annotated[
         bool,
-        typer.Option("--protect", metavar="", help="Refuse to delete it until `db unprotect`."),
+        typer.Option(
+            "--protect", metavar="", help="Refuse to delete the database until `db unprotect`."
+        ),
     ] = False,
     flatten: Annotated[
         bool,
         typer.Option(
             "--flatten",
             metavar="",
-            help="Let its volume share nothing with the golden one in the end: `grampus serve` "
-            "copies that later, or `db flatten` (default: it stays thin).",
+            help="Make the volume independent of the golden volume: `grampus serve` or `db "
+            "flatten` copies the shared data later (default: the data stays shared).",
         ),
     ] = False,
     write_path: WritePathOption = None,
@@ -136,7 +151,7 @@ def db_create(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Make a database: a volume, an instance with its own address and limits, a user."""
+    """Create a database: a volume, an instance with its own address and limits, and a user."""
     path, bounds = parse_write_options(write_path, max_lag, journal_memory)
     request = CreateRequest(
         name=name,
@@ -165,7 +180,6 @@ def db_create(
         **connection_document(created, show_password=show_password),
     }
     document["flatten_due"] = view.record.flatten_due
-    chosen, loss = explain_choice(spec)
     make_output(output_format).details(
         document,
         {
@@ -176,10 +190,9 @@ def db_create(
                 created.endpoint, created.client_command, show_password=show_password
             ),
             "or": in_lab(f"grampus db connect {name}", lab),
-            "write path": chosen,
+            "write path": (describe_safety if path == "cache" else describe_written)(spec),
             **({"encryption": spec.encryption} if spec.encryption else {}),
             **details_of_due_flatten(view.record),
-            **({"lost if host fails": loss} if path == "cache" else {}),
         },
     )
 
@@ -188,12 +201,12 @@ def db_create(
 def db_list(
     label: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Only those with this label; may be repeated."),
+        typer.Option(metavar="KEY=VALUE", help="Show only databases with this label. Repeatable."),
     ] = None,
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """All databases, or those with certain labels."""
+    """List all databases, or those with certain labels."""
     wanted = parse_selectors(label or [])
     with work_on_databases(lab) as (session, databases):
         views = [v for v in databases.list() if has_labels(v.record.spec.labels, wanted)]
@@ -221,7 +234,7 @@ def db_list(
         ],
         "No database has these labels."
         if wanted
-        else "There is no database yet. `grampus db create NAME --size 10G` makes one.",
+        else "There is no database yet. `grampus db create NAME --size 10G` creates one.",
     )
 
 
@@ -232,7 +245,7 @@ def db_protect(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Refuse to delete a database from now on."""
+    """Refuse to delete a database until `db unprotect`."""
     _set_protection(lab, name, output_format, protected=True, dry_run=dry_run)
 
 
@@ -243,7 +256,7 @@ def db_unprotect(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Let a database be deleted again."""
+    """Allow the deletion of a database again."""
     _set_protection(lab, name, output_format, protected=False, dry_run=dry_run)
 
 
@@ -254,7 +267,7 @@ def db_start(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Start a stopped database, or mend one that died."""
+    """Start a stopped database, or repair one that has crashed."""
     with work_on_databases(lab, dry_run=dry_run) as (_, databases):
         databases.start(name)
         view = databases.show(name)
@@ -270,7 +283,7 @@ def db_stop(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Shut a database down cleanly; its volume stays."""
+    """Shut a database down cleanly. The volume is kept."""
     with work_on_databases(lab, dry_run=dry_run) as (_, databases):
         databases.stop(name)
         view = databases.show(name)
@@ -278,8 +291,7 @@ def db_stop(
     if view.status == "host-down":
         host = view.record.spec.host
         sentence = (
-            f"{host} cannot be reached. It is noted that the database '{name}' shall not run: it "
-            f"is stopped when {host} is back."
+            f"{host} cannot be reached. Grampus stops the database '{name}' when {host} is back."
         )
     make_output(output_format).text(database_document(view), sentence)
 
@@ -334,12 +346,6 @@ def database_document(view: DatabaseView) -> dict[str, Any]:
 def failure_document(end: ServerEnd | None) -> dict[str, str] | None:
     """How a failed server ended; None: it has not failed."""
     return None if end is None else {"reason": end.kind, "text": explain_end(end)}
-
-
-def explain_choice(spec: DatabaseSpec) -> tuple[str, str]:
-    """The write path, and what it loses with the host: said by whatever command chooses it."""
-    losses = explain_losses(spec.write_path, spec.max_lag_ms)
-    return describe_written(spec), losses.host_fails
 
 
 def connection_document(created: CreatedDatabase, *, show_password: bool) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
+from grampus.core.clock import format_moment
 from grampus.core.errors import UsageError
 from grampus.core.units import format_bytes
 from grampus.databases.backup.kept import KeptBackups
@@ -59,9 +60,7 @@ backup_app = make_noun(
     },
 )
 
-BackupArgument = Annotated[
-    str, typer.Argument(metavar="BACKUP", help="The backup, such as shop/20261122t013005z.")
-]
+BackupArgument = Annotated[str, typer.Argument(help="The backup, such as shop/20261122t013005z.")]
 _DAMAGED = 1
 
 
@@ -73,17 +72,22 @@ def backup_create(
     to: ToOption,
     endpoint: EndpointOption = None,
     credentials: CredentialsOption = None,
-    full: Annotated[bool, typer.Option("--full", metavar="", help="All of it.")] = False,
+    full: Annotated[bool, typer.Option("--full", metavar="", help="Read all data.")] = False,
     incremental: Annotated[
         bool,
-        typer.Option("--incremental", metavar="", help="Only what is new since the last one."),
+        typer.Option(
+            "--incremental",
+            metavar="",
+            help="Read only the data that changed since the last backup.",
+        ),
     ] = False,
     keep: Annotated[
         int | None,
         typer.Option(
             metavar="N",
             min=1,
-            help="Delete older backups of it afterwards, but the newest N and what they need.",
+            help="Delete older backups of the database afterwards. Keep the newest N and "
+            "their bases.",
         ),
     ] = None,
     object_lock: ObjectLockOption = None,
@@ -91,7 +95,7 @@ def backup_create(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Take a backup while the database goes on: incremental where that works, else full."""
+    """Take a backup while the database runs: incremental if possible, otherwise full."""
     wanted = _wanted(full=full, incremental=incremental)
     place = place_of(to, endpoint, credentials)
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
@@ -117,11 +121,11 @@ def backup_list(
     endpoint: EndpointOption = None,
     credentials: CredentialsOption = None,
     name: Annotated[
-        str | None, typer.Argument(help="Of one database only; it need not exist any more.")
+        str | None, typer.Argument(help="The database. It need not exist any more.")
     ] = None,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """The backups in a directory, oldest first; needs neither the key nor a lab."""
+    """List the backups in a directory, oldest first. The command needs no key and no lab."""
     contents = _kept(place_of(from_, endpoint, credentials)).observe(name)
     ordered = sorted(contents.backups.values(), key=lambda backup: (backup.taken_at, backup.id))
     owners = shared_names(ordered)
@@ -129,12 +133,12 @@ def backup_list(
     whose = ["database"] if owners else []
     make_output(output_format).table(
         contents_document(contents, ordered),
-        ["backup", "kind", "taken", "data", "stored", "stands on", "key", "tested", *whose],
+        ["backup", "kind", "taken", "data", "stored", "base", "key", "tested", *whose],
         [
             [
                 backup.id,
                 backup.kind,
-                f"{backup.taken_at:%Y-%m-%d %H:%M:%S}",
+                format_moment(backup.taken_at),
                 format_bytes(backup.data.plain_bytes),
                 format_bytes(backup.data.stored_bytes),
                 backup.base.id if backup.base is not None else "",
@@ -157,13 +161,15 @@ def backup_verify(
     from_: FromOption,
     endpoint: EndpointOption = None,
     credentials: CredentialsOption = None,
-    name: Annotated[str | None, typer.Argument(help="Of one database only.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The database.")] = None,
     backup: Annotated[
-        str | None, typer.Option(metavar="BACKUP", help="One backup, and no other.")
+        str | None, typer.Option(metavar="BACKUP", help="Read only this backup.")
     ] = None,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Read backups to their ends: decrypt, check each chunk, and whether chains are whole."""
+    """Read backups completely: decrypt them, check each chunk, and check that each chain is
+    complete.
+    """
     session = Session(LAB_DEFAULT)
     with session.progress:
         verdicts = _kept(place_of(from_, endpoint, credentials)).verify(
@@ -194,9 +200,9 @@ def backup_delete(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Delete a backup, or what is left of one; refused while increments stand on it.
+    """Delete a backup, also an incomplete one. Grampus refuses while increments depend on it.
 
-    What `db show` of its database in the lab tells as restorable is looked up again.
+    The command also updates what `db show` reports as restorable for the database in the lab.
     """
     place = place_of(from_, endpoint, credentials)
     kept, session = _kept(place), Session(lab)
@@ -220,7 +226,7 @@ def backup_archive(
     new_stretch: Annotated[
         bool,
         typer.Option(
-            "--new-stretch", metavar="", help="Go on after a gap; take a new backup as well."
+            "--new-stretch", metavar="", help="Continue after a gap. Take a new backup, too."
         ),
     ] = False,
     lab: LabOption = LAB_DEFAULT,
@@ -228,8 +234,8 @@ def backup_archive(
 ) -> None:
     """Copy the binary logs that are not archived yet, for `db restore --time`.
 
-    One call copies all that there is now: let a timer call it, every few seconds if you like. A
-    gap is an error and is never skipped.
+    One call copies all logs that exist now. Call the command from a timer, every few seconds if you
+    like. A gap is an error. Grampus never skips a gap.
     """
     place = place_of(to, endpoint, credentials)
     with work_on_databases(lab) as (session, _):
@@ -249,8 +255,8 @@ def backup_archive(
         },
         {
             "copied": format_bytes(archived.copied_bytes),
-            "archived until": f"{archived.until:%Y-%m-%d %H:%M:%S} UTC",
-            "restorable until": f"{restorable:%Y-%m-%d %H:%M:%S} UTC"
+            "archived until": format_moment(archived.until),
+            "restorable until": format_moment(restorable)
             if restorable
             else "there is no backup yet",
             **({"problem": archived.problem.problem} if archived.problem else {}),
@@ -261,7 +267,7 @@ def backup_archive(
 def _wanted(*, full: bool, incremental: bool) -> BackupKind | None:
     if full and incremental:
         raise UsageError(
-            "A backup is either full or incremental.", "Choose one of the two, or neither."
+            "--full and --incremental exclude each other.", "Use one of them, or neither."
         )
     if full:
         return "full"

@@ -22,13 +22,13 @@ key_app = make_noun("key", "The key that backups are encrypted with.", under=bac
 
 @command(key_app, "list", "grampus db backup key list")
 def key_list(output_format: FormatOption = FORMAT_DEFAULT) -> None:
-    """The keys that this home has, by id; never the keys themselves."""
+    """List the keys of this home by id. The keys themselves are never shown."""
     entries = key_entries(backup_keys(Session(LAB_DEFAULT).home))
     make_output(output_format).table(
         {"keys": entries},
         ["key", "use"],
         [[entry["id"], "new backups" if entry["current"] else "restores"] for entry in entries],
-        "There is no key yet: the first backup makes one.",
+        "There is no key yet. The first backup creates one.",
     )
 
 
@@ -36,16 +36,19 @@ def key_list(output_format: FormatOption = FORMAT_DEFAULT) -> None:
 def key_export(
     to: Annotated[Path, typer.Option(metavar="FILE", help="The file to write, mode 0600.")],
     key: Annotated[
-        str | None, typer.Option(metavar="ID", help="Which one (default: that of new backups).")
+        str | None, typer.Option(metavar="ID", help="The key (default: the key of new backups).")
     ] = None,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Write a key to a file, to keep apart from the backups: without it, none can be restored."""
+    """Write a key to a file. Keep the file apart from the backups: no backup can be restored
+    without its key.
+    """
     keys = backup_keys(Session(LAB_DEFAULT).home)
-    found = export_key(keys, to, key, made_by="The first backup makes one.")
+    found = export_key(keys, to, key, made_by="The first backup creates one.")
     make_output(output_format).text(
         {"key": found.id, "file": str(to.absolute())},
-        f"The key {found.id} is in {to.absolute()}. Keep it safe, and apart from the backups.",
+        f"The key {found.id} is in {to.absolute()}. Keep the file safe, and apart from the "
+        "backups.",
     )
 
 
@@ -54,36 +57,37 @@ def key_rotate(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Make a new key for new backups; the former stays, since older backups are read with it.
+    """Create a new key for new backups. Older backups still need the former key, which is kept.
 
-    The next backup of each database is a full one. Cut off, run it again.
+    The next backup of each database is a full one. If the command is interrupted, run it again.
     """
     session = Session(LAB_DEFAULT)
     keys = backup_keys(session.home)
-    former = require_current_key(keys, made_by="The first backup makes one.")
+    former = require_current_key(keys, made_by="The first backup creates one.")
     plan = [
-        "Make a new key, and use it for what is backed up from now on",
-        f"Keep the key {former.id}: older backups are read with it",
+        "Create a new key, and use it for new backups",
+        f"Keep the key {former.id}: older backups need it",
     ]
     with session.planning(dry_run=dry_run):
         session.runner.propose(lambda: plan)
     with hold_lock(session.home, KEYS_LOCK, session.clock):
-        former = require_current_key(keys, made_by="The first backup makes one.")
+        former = require_current_key(keys, made_by="The first backup creates one.")
         key = keys.ensure_next()
         keys.settle_next(key.id)
     make_output(output_format).text(
         {"key": key.id, "former": former.id},
-        f"New backups are encrypted with the key {key.id}; the next one of each database is full.\n"
-        f"Export it now: `grampus db backup key export --to FILE`. Keep your copy of {former.id} "
-        "for as long as there are backups that it encrypts (`grampus db backup list`).",
+        f"New backups are encrypted with the key {key.id}. The next backup of each database "
+        "is full.\nExport the key now: `grampus db backup key export --to FILE`. Keep your "
+        f"copy of {former.id} while there are backups with that key (`grampus db backup "
+        "list`).",
     )
 
 
 @command(key_app, "import", "grampus db backup key import /media/safe/backup.key")
 def key_import(
-    file: Annotated[Path, typer.Argument(help="What `key export` wrote.")],
+    file: Annotated[Path, typer.Argument(help="The file from `key export`.")],
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Keep a key here, so that what was encrypted with it elsewhere can be restored."""
+    """Add a key to this home, so that backups from elsewhere can be restored."""
     found = import_key(backup_keys(Session(LAB_DEFAULT).home), file)
-    make_output(output_format).text({"key": found.id}, f"The key {found.id} is here.")
+    make_output(output_format).text({"key": found.id}, f"The key {found.id} is in this home.")

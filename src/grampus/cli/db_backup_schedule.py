@@ -47,52 +47,52 @@ from grampus.databases.backup.scheduled_tests import CarriedTest
 def backup_schedule(
     name: NameArgument,
     every: Annotated[
-        str | None, typer.Option(metavar="INTERVAL", help="How often, such as 1h, 6h or 1d.")
+        str | None, typer.Option(metavar="INTERVAL", help="Interval, such as 1h, 6h or 1d.")
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option(metavar="DIR|S3-URL", help="Where to keep them, as with `create`."),
+        typer.Option(metavar="DIR|S3-URL", help="The place of the backups, as with `create`."),
     ] = None,
     endpoint: EndpointOption = None,
     credentials: CredentialsOption = None,
     full_every: Annotated[
         str | None,
         typer.Option(
-            metavar="INTERVAL", help="How often a full one (default: after 14 increments)."
+            metavar="INTERVAL", help="Interval of full backups (default: after 14 increments)."
         ),
     ] = None,
     keep: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Keep the newest N and what they need (default: all)."),
+        typer.Option(metavar="N", help="Keep the newest N backups and their bases (default: all)."),
     ] = None,
     archive: Annotated[
-        bool, typer.Option("--archive", metavar="", help="Archive binary logs as well (MySQL).")
+        bool, typer.Option("--archive", metavar="", help="Also archive binary logs (MySQL).")
     ] = False,
     test_every: Annotated[
         str | None,
         typer.Option(
             metavar="INTERVAL",
-            help="How often the newest is restored and compared, as by `test` (default: never).",
+            help="Interval of restore tests of the newest backup, as with `test` (default: never).",
         ),
     ] = None,
     object_lock: ObjectLockOption = None,
-    off: Annotated[bool, typer.Option("--off", metavar="", help="Take no more of them.")] = False,
+    off: Annotated[bool, typer.Option("--off", metavar="", help="Remove the schedule.")] = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Have backups taken again and again, or show how.
+    """Set or show the backup schedule of a database.
 
-    `grampus serve` carries it out, or `grampus db backup due`, called by a timer.
+    `grampus serve` takes the backups, or `grampus db backup due` from a timer.
     """
     if every is None and (
         to or full_every or test_every or object_lock or keep is not None or archive
     ):
-        raise UsageError("A schedule needs --every.", "Add it: --every 6h.")
+        raise UsageError("A schedule needs --every.", "Add --every 6h.")
     if every is not None and (off or to is None):
         raise UsageError(
             "--off and --every contradict each other." if off else "A schedule needs --to.",
-            "Leave one of them out." if off else "Name a directory, or s3://BUCKET.",
+            "Remove one of them." if off else "Name a directory, or s3://BUCKET.",
         )
     schedule = None
     if every is not None and to is not None:
@@ -113,9 +113,9 @@ def backup_schedule(
         schedule = schedules.get(name)
     make_output(output_format).text(
         {"database": name, "schedule": schedule.model_dump(mode="json") if schedule else None},
-        f"No backups of '{name}' are taken by schedule."
+        f"The database '{name}' has no backup schedule."
         if schedule is None
-        else f"A backup of '{name}' {describe_schedule(schedule)}.",
+        else f"Backups of '{name}': {describe_schedule(schedule)}.",
     )
 
 
@@ -125,9 +125,9 @@ def backup_due(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Take the backups that schedules want now, archive binary logs, let old ones go; for cron.
+    """Take the backups that are due, archive binary logs, and delete old backups; for cron.
 
-    Restore tests that are due come after that. Two databases of a place have their turn at a time.
+    Restore tests that are due run afterwards. Grampus works on two databases of a place at a time.
     """
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         session.runner.propose(lambda: _plan(session))

@@ -33,23 +33,24 @@ def backup_test(
     endpoint: EndpointOption = None,
     credentials: CredentialsOption = None,
     name: Annotated[
-        str | None, typer.Argument(help="The database; it need not exist any more.")
+        str | None, typer.Argument(help="The database. It need not exist any more.")
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", metavar="", help="Every database that has backups there.")
+        bool,
+        typer.Option("--all", metavar="", help="Test every database that has backups there."),
     ] = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Restore the latest backup for a while, check its tables, and compare their checksums.
+    """Restore the latest backup temporarily, check its tables, and compare their checksums.
 
-    They are compared with those of the snapshot that the backup was read from, while the database
-    still has it. If binary logs are archived, the latest moment that they lead to is restored too,
-    and its tables are checked. All of that is deleted again; `db backup list` shows the result.
+    The checksums are compared with those of the backup's snapshot, if the database still has the
+    snapshot. If binary logs are archived, the latest restorable moment is restored and checked,
+    too. Grampus deletes everything afterwards. `db backup list` shows the result.
     """
     if (name is None) != every:
-        raise UsageError("Say what to test.", "Name a database, or give --all.")
+        raise UsageError("The command needs a database to test.", "Name a database, or give --all.")
     place = place_of(from_, endpoint, credentials)
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         tests = restore_tests(session)

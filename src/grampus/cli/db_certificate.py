@@ -31,9 +31,9 @@ def certificate_rotate(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Make new certificates, of a new authority; nothing is stopped and nobody is refused.
+    """Create new certificates from a new authority, without a stop and without refused clients.
 
-    The server shows the former one until `db certificate retire`.
+    The server shows the former certificate until `db certificate retire`.
     """
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         rotation = certificate_rotation(session)
@@ -41,8 +41,8 @@ def certificate_rotate(
         file = rotation.authorities_file(name)
     make_output(output_format).text(
         _document(name, state, file),
-        f"New certificates of '{name}' lie ready. {file} holds the former authority and the new "
-        f"one: give it to clients, then `grampus db certificate retire {name}`.",
+        f"New certificates of '{name}' are ready. {file} has both authorities: give the file "
+        f"to the clients, then run `grampus db certificate retire {name}`.",
     )
 
 
@@ -53,9 +53,9 @@ def certificate_retire(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Let the server show its new certificate, and forget the former authority.
+    """Switch the server to its new certificate, and remove the former authority.
 
-    Open sessions go on. A client that trusts the former authority alone is refused from then on.
+    Open sessions continue. A client that trusts only the former authority is refused from then on.
     """
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         rotation = certificate_rotation(session)
@@ -63,7 +63,7 @@ def certificate_retire(
         file = rotation.authorities_file(name)
     make_output(output_format).text(
         _document(name, state, file),
-        f"The server of '{name}' shows its new certificate; {file} holds the new authority alone.",
+        f"The server of '{name}' shows its new certificate. {file} has only the new authority.",
     )
 
 

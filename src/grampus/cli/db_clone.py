@@ -32,27 +32,27 @@ from grampus.volumes.write_paths import parse_write_options
 
 @command(db_app, "clone", "grampus db clone shop shop-test --snapshot before", is_long=True)
 def db_clone(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="The database to clone.")],
-    name: Annotated[str, typer.Argument(metavar="NEW", help="The clone's name.")],
+    source: Annotated[str, typer.Argument(help="The database to clone.")],
+    name: Annotated[str, typer.Argument(help="The clone's name.")],
     snapshot: Annotated[
         str | None,
-        typer.Option(metavar="SNAPSHOT", help="Clone it as of this snapshot (default: as it is)."),
+        typer.Option(metavar="SNAPSHOT", help="Clone this snapshot (default: the current data)."),
     ] = None,
     size: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Size of its volume, at least the source's."),
+        typer.Option(metavar="SIZE", help="Size of the volume, at least the source's."),
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Memory limit of its instance (default: the source's)."),
+        typer.Option(metavar="SIZE", help="Memory limit of the instance (default: the source's)."),
     ] = None,
     cpus: Annotated[
         float | None,
-        typer.Option(metavar="NUMBER", help="CPU limit of its instance (default: the source's)."),
+        typer.Option(metavar="NUMBER", help="CPU limit of the instance (default: the source's)."),
     ] = None,
     host: Annotated[
         str | None,
-        typer.Option(metavar="HOST", help="The host to run on (default: the least busy)."),
+        typer.Option(metavar="HOST", help="The host to run on (default: the least busy one)."),
     ] = None,
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
@@ -62,10 +62,11 @@ def db_clone(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Make a writable copy of a database in seconds, whatever its size.
+    """Create a writable copy of a database in seconds, at any size.
 
-    It shares the source's data until either changes them. Name, address, certificates and the
-    passwords of Grampus's accounts are its own; users that were made in the source are as there.
+    The copy shares data with the source until one of them changes the data. The copy has its own
+    name, address, certificates and passwords of Grampus's accounts. It has the same users as the
+    source.
     """
     path, bounds = parse_write_options(write_path, max_lag, journal_memory)
     request = CloneRequest(
@@ -103,27 +104,30 @@ def db_clone(
 
 @command(db_app, "flatten", "grampus db flatten shop-test", is_long=True)
 def db_flatten(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The database's name.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The database's name.")] = None,
     due: Annotated[
         bool,
         typer.Option(
             "--due",
             metavar="",
-            help="Those that were made with `db create --flatten` and run; for cron.",
+            help="Flatten the running databases that were created with `db create "
+            "--flatten`; for cron.",
         ),
     ] = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Let a clone's volume stand alone, while the database runs.
+    """Make the volume of a clone independent of its source, while the database runs.
 
-    It can grow meanwhile; what closes its image (a stop, a move) is refused until it has ended.
+    The volume can grow meanwhile. Grampus refuses to stop or move the database until the copy has
+    ended.
     """
     if (name is None) != due:
         raise UsageError(
-            "Which database is to be flattened? NAME and --due exclude each other.",
-            "Give its name, such as `grampus db flatten shop`, or --due for all that are due.",
+            "The command needs either NAME or --due.",
+            "Give a name, such as `grampus db flatten shop`, or --due for all databases that "
+            "are due.",
         )
     if name is None:
         _flatten_due(lab, output_format, dry_run=dry_run)
@@ -132,7 +136,7 @@ def db_flatten(
         changed = database_clones(session).flatten(name)
     make_output(output_format).text(
         {"flattened": name, "changed": changed},
-        f"The volume of '{name}' stands alone{' now' if changed else ' already'}.",
+        f"The volume of '{name}' is independent{' now' if changed else ' already'}.",
     )
 
 
@@ -161,7 +165,7 @@ def _flatten_due(lab: str, output_format: OutputFormat, *, dry_run: bool) -> Non
             ]
             for one in carried
         ],
-        "No volume is to be flattened.",
+        "No volume is due for flattening.",
     )
     if any(one.problem for one in carried):
         raise typer.Exit(EXIT_FAILED)

@@ -28,7 +28,7 @@ def db_connect(
     read_only: Annotated[
         bool,
         typer.Option(
-            "--read-only", metavar="", help="At the replica of it that is the least far behind."
+            "--read-only", metavar="", help="Connect to the replica with the smallest lag."
         ),
     ] = False,
     lab: LabOption = LAB_DEFAULT,
@@ -52,8 +52,8 @@ def db_connect(
             databases.require_serving(at, patience_s=patience_s)
     if code == KILLED:
         raise GrampusError(
-            f"The client at {at} was killed; its server goes on.",
-            "Was it asked for more memory than its host has?",
+            f"The client of {at} was killed. The server is still running.",
+            "Check with `grampus lab status` whether the host is short of memory, then try again.",
             code="client-killed",
         )
     raise typer.Exit(code)

@@ -20,6 +20,7 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
+from grampus.core.clock import format_duration, format_moment
 from grampus.core.errors import UsageError
 from grampus.databases.names.events import DatabaseEvent
 from grampus.databases.records import render_labels
@@ -34,16 +35,16 @@ def db_events(
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """What has been done to a database, also to one that is deleted."""
+    """Show the history of a database, also of a deleted one."""
     if last is not None and last < 1:
-        raise UsageError(f"{last} is no number of events.", "Write 1 or more.")
+        raise UsageError(f"{last} is not a number of events.", "Write 1 or more.")
     with work_on_databases(lab) as (session, _):
         events = database_events(session).of(name, last=last)
     make_output(output_format).table(
         {"database": name, "events": [event_document(event) for event in events]},
         ["at", "what", "by", "outcome", "took"],
         [_row(event, name) for event in events],
-        f"Nothing has been done to the database {name} yet.",
+        f"The database {name} has no events yet.",
     )
 
 
@@ -52,13 +53,13 @@ def db_label(
     name: NameArgument,
     labels: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE...", help="Labels to set; KEY- takes one away."),
+        typer.Argument(metavar="KEY=VALUE...", help="Labels to set. KEY- removes a label."),
     ] = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Label a database, so that `db list --label` finds it; without labels, show them."""
+    """Set the labels of a database for `db list --label`. Without labels, show them."""
     with work_on_databases(lab, dry_run=dry_run and bool(labels)) as (session, databases):
         record = database_names(session).label(name, labels) if labels else databases.get(name)
     shown = render_labels(record.spec.labels)
@@ -71,14 +72,14 @@ def db_label(
 @command(db_app, "rename", "grampus db rename shop store")
 def db_rename(
     name: NameArgument,
-    new_name: Annotated[str, typer.Argument(metavar="NEW", help="Its name from now on.")],
+    new_name: Annotated[str, typer.Argument(help="The new name.")],
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Give a database another name; a running one is stopped and started.
+    """Give a database another name. Grampus stops and starts a running database.
 
-    Its address, users and passwords stay as they are.
+    The address, the users and the passwords stay the same.
     """
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         database_names(session).rename(name, new_name)
@@ -94,20 +95,22 @@ def db_rotate(
     keep_old: Annotated[
         bool,
         typer.Option(
-            "--keep-old", metavar="", help="Let the former password in until --discard-old."
+            "--keep-old", metavar="", help="Accept the former password, too, until --discard-old."
         ),
     ] = False,
     discard_old: Annotated[
         bool,
         typer.Option(
-            "--discard-old", metavar="", help="Only end what --keep-old allowed; no new password."
+            "--discard-old",
+            metavar="",
+            help="Only reject the former password that --keep-old accepts. Set no new password.",
         ),
     ] = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """New passwords for a database's own user and for Grampus's; nothing is stopped."""
+    """Set new passwords for a database's own user and for Grampus's accounts, without a stop."""
     require_one_way(keep_old, discard_old)
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         rotation = database_rotation(session)
@@ -120,7 +123,7 @@ def db_rotate(
         said = f"The former password of '{name}' no longer works."
     else:
         former = "works until --discard-old" if keep_old else "no longer works"
-        said = f"The new password of '{name}' is in {option_file}; the former one {former}."
+        said = f"The new password of '{name}' is in {option_file}. The former password {former}."
     make_output(output_format).text(
         {"name": name, "option_file": option_file, "former_password_works": keep_old}, said
     )
@@ -129,9 +132,9 @@ def db_rotate(
 def _row(event: DatabaseEvent, name: str) -> list[str]:
     formerly = f" (as {event.database})" if event.database != name else ""
     return [
-        f"{event.at:%Y-%m-%d %H:%M:%S}",
+        format_moment(event.at),
         f"{event.what}{formerly}",
         event.actor or "-",
         describe_outcome(event),
-        f"{event.duration_s:.1f} s",
+        format_duration(event.duration_s),
     ]

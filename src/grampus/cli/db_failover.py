@@ -19,6 +19,7 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
+from grampus.core.clock import format_duration
 from grampus.databases.failover.failovers import FailedOver
 
 
@@ -36,7 +37,7 @@ def db_failover(
         typer.Option(
             "--force",
             metavar="",
-            help="Even if its host answers, or the database still answers clients.",
+            help="Fail over even if the host answers, or the database still answers clients.",
         ),
     ] = False,
     accept_loss: Annotated[
@@ -44,18 +45,18 @@ def db_failover(
         typer.Option(
             "--accept-loss",
             metavar="",
-            help="With the write path cache: give up commits of the last --max-lag that only the "
-            "lost host has.",
+            help="With the write path cache: accept the loss of commits of the last "
+            "--max-lag that only the lost host has.",
         ),
     ] = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Run a database of a lost host on another host: same address, passwords, certificates.
+    """Run a database of a lost host on another host: same address, passwords and certificates.
 
-    The lost host is cut off from the database's volume before anything else: it can never write to
-    it again. What the database left there is removed once the host is back.
+    Grampus first cuts the lost host off from the database's volume, so that the host can never
+    write to the volume again. Grampus removes the remains on the lost host once the host is back.
     """
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         failovers = database_failovers(session)
@@ -81,19 +82,22 @@ def _sentences(done: FailedOver, status: str) -> list[str]:
         f"{status}. It was on {former}."
     ]
     if done.phases_ms:
-        phases = ", ".join(f"{name} after {ms / 1000:.1f} s" for name, ms in done.phases_ms.items())
+        phases = ", ".join(
+            f"{name} after {format_duration(ms / 1000)}" for name, ms in done.phases_ms.items()
+        )
         lines.append(f"Phases: {phases}.")
     if done.may_lose_ms is not None:
         lines.append(
-            f"Commits of the last {done.may_lose_ms} ms before {former} was lost may be missing."
+            f"Commits of the last {format_duration(done.may_lose_ms / 1000)} before the loss of "
+            f"{former} can be missing."
         )
     if not done.keeps_certificates:
         lines.append(
-            "There were no copies of its certificates, so its server has new ones: give clients "
-            "the new authority (`ssl-ca` in its option file)."
+            "There were no copies of the certificates, so the server has new ones. Give the "
+            "new authority to the clients (`ssl-ca` in the option file)."
         )
     lines.append(
-        f"{former} cannot write to it any more. What it left there is removed once {former} is "
-        "back."
+        f"{former} cannot write to the database any more. Grampus removes the remains on "
+        f"{former} once {former} is back."
     )
     return lines

@@ -40,13 +40,13 @@ growth_app = make_noun(
 def db_resize(
     name: NameArgument,
     size: Annotated[
-        str, typer.Option(metavar="SIZE", help="The new size of its volume, such as 20G.")
+        str, typer.Option(metavar="SIZE", help="The new size of the volume, such as 20G.")
     ],
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Grow a database's volume while it is used, also when it is full; it cannot shrink."""
+    """Grow a database's volume while it is used, also when it is full. A volume cannot shrink."""
     size_bytes = parse_bytes(size)
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         former_bytes = databases.get(name).spec.size_bytes
@@ -67,7 +67,7 @@ def db_resize(
         said.append(
             "The database can be written to again."
             if is_open
-            else "The database stays read-only: it still has too little room."
+            else "The database stays read-only: the volume still has too little space."
         )
     document = {**database_document(view), "former_size_bytes": former_bytes}
     make_output(output_format).text({**document, **_document(seen)}, "\n".join(said))
@@ -77,17 +77,17 @@ def db_resize(
 def growth_set(
     name: NameArgument,
     when: Annotated[
-        str, typer.Option(metavar="PERCENT", help="How full the volume is when it grows.")
+        str, typer.Option(metavar="PERCENT", help="Grow when the volume is this full.")
     ],
     step: Annotated[
-        str, typer.Option(metavar="PERCENT|SIZE", help="By how much: 25% of its size, or 2G.")
+        str, typer.Option(metavar="PERCENT|SIZE", help="Growth step: 25% of the size, or 2G.")
     ],
-    up_to: Annotated[str, typer.Option(metavar="SIZE", help="It never grows past that.")],
+    up_to: Annotated[str, typer.Option(metavar="SIZE", help="Upper limit of the size.")],
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Let a database's volume grow by itself; `grampus serve` carries it out."""
+    """Grow a database's volume automatically by a rule. `grampus serve` applies the rule."""
     percent, step_bytes = parse_step(step)
     rule = GrowthRule(
         when_percent=parse_when_percent(when),
@@ -105,15 +105,19 @@ def growth_off(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Let a database's volume grow no more by itself. The guard stays."""
+    """Remove the growth rule of a database. The guard stays."""
     _put(name, None, lab, output_format, dry_run=dry_run)
 
 
-@command(growth_app, "show", "grampus db growth show shop")
+@command(
+    growth_app,
+    "show",
+    "grampus db growth show shop",
+)
 def growth_show(
     name: NameArgument, lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT_DEFAULT
 ) -> None:
-    """How full a database's volume is, how it grows, and whether it can be written to."""
+    """Show how full a database's volume is, how it grows, and whether clients can write."""
     with work_on_databases(lab) as (session, _):
         growth = database_growth(session)
         seen = growth.show(name)
@@ -145,17 +149,17 @@ def growth_show(
 def growth_release(
     name: NameArgument,
     duration: Annotated[
-        str, typer.Option("--for", metavar="TIME", help="How long, such as 15m or 1h.")
+        str, typer.Option("--for", metavar="TIME", help="Duration, such as 15m or 1h.")
     ] = "15m",
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Let users write for a while to a database that the guard made read-only, to make room."""
+    """Allow writes for a while to a database that the guard made read-only, to free space."""
     for_s = parse_interval_s(duration)
     if not 0 < for_s <= MAX_RELEASE_S:
         raise UsageError(
-            f"A database is not released for {duration}.",
+            f"The guard cannot be released for {duration}.",
             f"Choose {format_interval(60)} to {format_interval(MAX_RELEASE_S)}.",
             code="invalid-interval",
         )
@@ -165,8 +169,9 @@ def growth_release(
         seen = growth.show(name)
     make_output(output_format).text(
         {"name": name, **_document(seen)},
-        f"The users of '{name}' can write for {format_interval(for_s)}: drop or truncate what is "
-        f"not needed.\nRows that are deleted give a table room, and the volume none.",
+        f"The users of '{name}' can write for {format_interval(for_s)}. Drop or truncate "
+        "tables that are not needed.\nDeleted rows free space in the table, but not in the "
+        "volume.",
     )
 
 
@@ -179,7 +184,7 @@ def _put(
         seen = growth.show(name)
     make_output(output_format).text(
         {"name": name, **_document(seen)},
-        f"The volume of '{name}' grows no more by itself."
+        f"The volume of '{name}' has no growth rule any more."
         if rule is None
         else f"The volume of '{name}' grows {describe_rule(rule)}, while `grampus serve` runs.",
     )

@@ -26,7 +26,7 @@ def db_migrate(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Move a database to another pool while it is used: no query fails, some wait for seconds."""
+    """Move a database to another pool while it is used. No query fails; some wait for seconds."""
     require_one(pool, abort=abort)
     # What was interrupted would be finished otherwise, and that may be what is to be aborted.
     with work_on_databases(lab, settles=not abort, dry_run=dry_run) as (session, databases):

@@ -18,17 +18,18 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
+from grampus.core.clock import format_duration
 
 
 @command(db_app, "move", "grampus db move shop --host h2", is_long=True)
 def db_move(
     name: NameArgument,
-    host: Annotated[str, typer.Option(metavar="HOST", help="The host to run on from now on.")],
+    host: Annotated[str, typer.Option(metavar="HOST", help="The new host.")],
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Run a database on another host: same address, same data, a pause of seconds."""
+    """Move a database to another host: same address, same data, a pause of seconds."""
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         moved = database_moves(session).move(name, host)
         view = databases.show(name)
@@ -38,6 +39,6 @@ def db_move(
     else:
         sentence = f"The database '{name}' is on {host}; it was on {moved.former_host}."
     if pause_ms is not None:
-        sentence += f"\nNobody could write to it for {pause_ms / 1000:.1f} s."
+        sentence += f"\nWrites were paused for {format_duration(pause_ms / 1000)}."
     document = {**database_document(view), "moved": moved is not None, "pause_ms": pause_ms}
     make_output(output_format).text(document, sentence)

@@ -23,6 +23,7 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
+from grampus.core.clock import format_moment
 from grampus.core.errors import UsageError
 from grampus.core.intervals import format_interval, parse_interval_s
 from grampus.core.units import format_bytes, parse_bytes
@@ -42,51 +43,53 @@ from grampus.databases.view import DatabaseView
 replica_app = make_noun(
     "replica", "Read replicas: databases that follow another one.", under=db_app
 )
-ReplicaArgument = Annotated[str, typer.Argument(metavar="NAME", help="The replica's name.")]
+ReplicaArgument = Annotated[str, typer.Argument(help="The replica's name.")]
 _COPIES: dict[int, Copies] = {1: 1, 2: 2, 3: 3}
 
 
 @command(replica_app, "add", "grampus db replica add shop --name shop-r1 --copies 1", is_long=True)
 def replica_add(
-    primary: Annotated[str, typer.Argument(metavar="PRIMARY", help="The database to follow.")],
+    primary: Annotated[str, typer.Argument(help="The database to replicate.")],
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Its name (default: PRIMARY-r1, -r2, ...).")
+        str | None,
+        typer.Option(metavar="NAME", help="The replica's name (default: PRIMARY-r1, -r2, ...)."),
     ] = None,
     host: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST", help="The host to run on (default: the least busy beside PRIMARY's)."
+            metavar="HOST",
+            help="The host to run on (default: the least busy one without PRIMARY).",
         ),
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Memory limit of its instance (default: PRIMARY's)."),
+        typer.Option(metavar="SIZE", help="Memory limit of the instance (default: PRIMARY's)."),
     ] = None,
     cpus: Annotated[
         float | None,
-        typer.Option(metavar="NUMBER", help="CPU limit of its instance (default: PRIMARY's)."),
+        typer.Option(metavar="NUMBER", help="CPU limit of the instance (default: PRIMARY's)."),
     ] = None,
     copies: Annotated[
         int | None,
         typer.Option(
             metavar="1|2|3",
-            help="How many copies its own blocks have (default: as PRIMARY's). With 1, a lost disk "
-            "may cost the replica, never PRIMARY.",
+            help="Number of copies of the replica's own data (default: as PRIMARY's). With "
+            "1, the loss of a disk can destroy the replica, but never PRIMARY.",
         ),
     ] = None,
     snapshot: Annotated[
         str | None,
-        typer.Option(metavar="SNAPSHOT", help="Begin with this snapshot of PRIMARY, and catch up."),
+        typer.Option(metavar="SNAPSHOT", help="Start from this snapshot of PRIMARY, and catch up."),
     ] = None,
     show_password: ShowPasswordOption = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Make a read replica on a thin clone of a database, in seconds whatever the size.
+    """Create a read replica from a thin clone of a database, in seconds at any size.
 
-    It has an address, a server id and passwords of its own, refuses every write, and follows the
-    primary over TLS.
+    The replica has its own address, server id and passwords. It refuses every write, and follows
+    the primary over TLS.
     """
     request = ReplicaRequest(
         primary=primary,
@@ -101,7 +104,7 @@ def replica_add(
         replicas = database_replicas(session)
         view = replicas.add(request)
         made = view.record.spec.name
-        session.progress.phase("Let the read-only endpoint lead to it")
+        session.progress.phase("Add the replica to the read-only endpoint")
         change = replicas.follow_endpoint(primary)
         created = databases.made(made)
         held = session.cluster().observe_pool(view.record.spec.pool).copies
@@ -130,11 +133,11 @@ def replica_add(
 
 @command(replica_app, "list", "grampus db replica list shop")
 def replica_list(
-    primary: Annotated[str, typer.Argument(metavar="PRIMARY", help="The database they follow.")],
+    primary: Annotated[str, typer.Argument(help="The primary of the replicas.")],
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """A database and its replicas: where they are, how they are, how far behind."""
+    """Show a database and its replicas with their hosts, states and lags."""
     with work_on_databases(lab) as (session, databases):
         view = databases.show(primary)
         found = database_replicas(session).of(primary)
@@ -162,7 +165,7 @@ def replica_list(
         ]
         if found
         else [],
-        f"No replica follows '{primary}'. `grampus db replica add {primary}` makes one.",
+        f"'{primary}' has no replica. `grampus db replica add {primary}` creates one.",
     )
 
 
@@ -174,7 +177,7 @@ def replica_remove(
         typer.Option(
             "--discard-errant",
             metavar="",
-            help="Also destroy the transactions that the replica holds and its primary lacks.",
+            help="Also destroy the transactions that only the replica has.",
         ),
     ] = False,
     lab: LabOption = LAB_DEFAULT,
@@ -184,7 +187,7 @@ def replica_remove(
 ) -> None:
     """Remove a replica for good.
 
-    A replica that is ahead of its primary is refused without --discard-errant.
+    Grampus refuses to remove a replica that is ahead of its primary without --discard-errant.
     """
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         replicas = database_replicas(session)
@@ -194,7 +197,7 @@ def replica_remove(
         session.confirm(question, yes=yes)
         replicas.remove(name, discards_errant=discard_errant)
     make_output(output_format).text(
-        {"removed": name, "primary": order.primary}, f"The replica '{name}' is gone."
+        {"removed": name, "primary": order.primary}, f"The replica '{name}' is removed."
     )
 
 
@@ -204,17 +207,20 @@ def replica_promote(
     wait: Annotated[
         bool,
         typer.Option(
-            "--wait", metavar="", help="First wait until it has all that its primary has now."
+            "--wait",
+            metavar="",
+            help="First wait until the replica has all transactions of its primary.",
         ),
     ] = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Make a replica a database of its own that clients may write to.
+    """Make a replica an independent database that accepts writes.
 
-    What it has received is applied first; what its primary had not sent yet is not in it. The
-    primary goes on by itself: send its clients over, or stop it.
+    Grampus first applies all transactions that the replica has received. The replica lacks the
+    transactions that the primary had not sent yet. The primary keeps running: redirect its clients,
+    or stop it.
     """
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         replicas = database_replicas(session)
@@ -224,7 +230,7 @@ def replica_promote(
         view = databases.show(name)
         events = databases.operations.records.promoted_events(view.record)
         held = session.cluster().observe_pool(view.record.spec.pool).copies
-    kept = "" if held > 1 else f"\nBeware: {_explain_one_copy(name)}"
+    kept = "" if held > 1 else f"\nWarning: {_explain_one_copy(name)}"
     make_output(output_format).text(
         {
             **database_document(view),
@@ -232,10 +238,10 @@ def replica_promote(
             "copies": held,
             "events": events.model_dump(mode="json", exclude={"filled"}),
         },
-        f"The database '{name}' follows '{primary}' no longer, and can be written to at "
-        f"{_address(view)}.\nIts volume still shares blocks with that of '{primary}'; "
-        f"`grampus db flatten {name}` lets it stand alone."
-        f"{_explain_events(primary, events)}{kept}",
+        f"The database '{name}' is independent of '{primary}' and accepts writes at "
+        f"{_address(view)}.\nIts volume still shares data with the volume of '{primary}'. "
+        f"`grampus db flatten {name}` makes the volume "
+        f"independent.{_explain_events(primary, events)}{kept}",
     )
 
 
@@ -247,8 +253,8 @@ def replica_renew(
         typer.Option(
             "--discard-errant",
             metavar="",
-            help="Also destroy the transactions that the replica holds and its primary lacks, and "
-            "renew a replica of which Grampus cannot tell what it holds.",
+            help="Also destroy the transactions that only the replica has, and renew a "
+            "replica whose transactions Grampus cannot compare.",
         ),
     ] = False,
     lab: LabOption = LAB_DEFAULT,
@@ -256,17 +262,19 @@ def replica_renew(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Fill a replica again from a clone of its primary; nobody reads from it for some seconds.
+    """Fill a replica again from a clone of its primary. The replica is not readable for some
+    seconds.
 
-    Name, address and passwords stay. The replica shares all its blocks with the primary again.
-    A replica that is ahead of its primary is refused without --discard-errant.
+    The name, the address and the passwords stay the same. The replica shares all its data with the
+    primary again. Grampus refuses to renew a replica that is ahead of its primary without
+    --discard-errant.
     """
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         replicas = database_replicas(session)
         if discard_errant:
             replicas.plan_renew(name, discards_errant=True)
             loss = replicas.explain_loss(name)
-            session.confirm(f"{loss} Renew '{name}' all the same?", yes=yes)
+            session.confirm(f"{loss} Renew '{name}' anyway?", yes=yes)
         view = replicas.renew(name, discards_errant=discard_errant)
         replicas.follow_endpoint(view.record.spec.replica_of or "")
     make_output(output_format).text(
@@ -289,10 +297,10 @@ def replica_errant(
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Show the transactions that a replica holds and its primary lacks, or save them to a file.
+    """Show the transactions that only a replica has, or save them to a file.
 
-    Grampus compares the GTID sets of both servers, and what both committed after each start of the
-    primary: a primary that lost transactions in a crash may have reused their GTIDs.
+    Grampus compares the GTID sets of both servers, and the commits of both servers after each start
+    of the primary: a primary that lost transactions in a crash may have reused their GTIDs.
     """
     with work_on_databases(lab) as (session, _):
         errant = errant_transactions(session)
@@ -300,11 +308,11 @@ def replica_errant(
         compared = errant.show(name) if written is None else written.comparison
         primary = database_replicas(session).require_replica(name).spec.replica_of
     number = count(parse_rendered(compared.ahead))
-    said = f"'{name}' holds nothing that '{primary}' lacks."
+    said = f"'{name}' has no transaction that '{primary}' lacks."
     if compared.ahead:
-        said = f"'{name}' holds {number} transactions that '{primary}' lacks: {compared.ahead}"
+        said = f"'{name}' has {number} transactions that '{primary}' lacks: {compared.ahead}"
     elif compared.unknown:
-        said = f"No transaction is known that '{name}' holds and '{primary}' lacks."
+        said = f"'{name}' has no known transaction that '{primary}' lacks."
     if compared.unknown:
         said += f"\nThere may be more: {compared.unknown}"
     if written is not None:
@@ -326,16 +334,16 @@ def replica_errant(
 def replica_schedule(
     name: ReplicaArgument,
     every: Annotated[
-        str | None, typer.Option(metavar="INTERVAL", help="How often, such as 12h or 1d.")
+        str | None, typer.Option(metavar="INTERVAL", help="Interval, such as 12h or 1d.")
     ] = None,
-    off: Annotated[bool, typer.Option("--off", metavar="", help="By hand alone.")] = False,
+    off: Annotated[bool, typer.Option("--off", metavar="", help="Renew only manually.")] = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Have a replica renewed again and again, or show how; `db replica due` carries it out."""
+    """Set or show the renewal schedule of a replica. `db replica due` applies the schedule."""
     if off and every is not None:
-        raise UsageError("--off and --every contradict each other.", "Leave one of them out.")
+        raise UsageError("--off and --every contradict each other.", "Remove one of them.")
     every_s = None if every is None else parse_interval_s(every)
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         renewals = replica_renewals(session)
@@ -344,7 +352,7 @@ def replica_schedule(
         every_s = renewals.get(name)
     make_output(output_format).text(
         {"replica": name, "renew_every_s": every_s},
-        f"The replica '{name}' is renewed by hand alone."
+        f"The replica '{name}' is renewed only manually."
         if every_s is None
         else f"The replica '{name}' is renewed every {format_interval(every_s)}.",
     )
@@ -356,9 +364,10 @@ def replica_due(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Renew the replicas whose time has come, and those that can never catch up; for cron.
+    """Renew the replicas that are due, and those that can never catch up; for cron.
 
-    A replica that is ahead of its primary is never renewed, and reported as a problem.
+    Grampus never renews a replica that is ahead of its primary. It reports the replica as a
+    problem.
     """
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         renewals = replica_renewals(session).carry_out(changes_nothing=dry_run)
@@ -366,7 +375,7 @@ def replica_due(
             lambda: [
                 f"Renew {entry.replica} from {entry.primary} ({entry.reason})"
                 if entry.problem is None
-                else f"Leave {entry.replica} as it is: {entry.problem}"
+                else f"Keep {entry.replica} unchanged: {entry.problem}"
                 for entry in renewals
             ]
         )
@@ -411,13 +420,13 @@ def _row(view: ReplicaView) -> list[str]:
         standing.state,
         format_lag(standing.lag_ms),
         "-" if standing.behind is None else str(standing.behind),
-        f"{renewed_at:%Y-%m-%d %H:%M}" if renewed_at else "-",
+        format_moment(renewed_at) if renewed_at else "-",
         standing.problem or "-",
     ]
 
 
 def _row_of_endpoint(primary: str, port: int, endpoint: ReadEndpoint) -> list[str]:
-    state = ", ".join(endpoint.members) or "nobody can be read"
+    state = ", ".join(endpoint.members) or "no readable replica"
     where = f"{endpoint.address}:{port}"
     return [primary, "read-only", endpoint.host or "-", where, state, *("-", "-", "-", "-")]
 
@@ -448,21 +457,22 @@ def _address(view: DatabaseView) -> str:
 def _explain_events(primary: str, events: PromotedEvents) -> str:
     said = ""
     if events.enabled:
-        said += f"\nEvents enabled here, as on '{primary}': {', '.join(events.enabled)}."
+        said += f"\nEvents that are enabled here, as on '{primary}': {', '.join(events.enabled)}."
     if events.disabled:
-        said += f"\nEvents disabled here, as on '{primary}': {', '.join(events.disabled)}."
+        said += f"\nEvents that are disabled here, as on '{primary}': {', '.join(events.disabled)}."
     if events.unknown:
         said += (
-            f"\nEvents still disabled, because Grampus does not know whether '{primary}' had "
-            f"enabled them: {', '.join(events.unknown)}. `ALTER EVENT ... ENABLE` enables one."
+            "\nEvents that are still disabled, because Grampus does not know whether "
+            f"'{primary}' had enabled them: {', '.join(events.unknown)}. `ALTER EVENT ... "
+            "ENABLE` enables one."
         )
     return said
 
 
 def _explain_one_copy(name: str) -> str:
     return (
-        f"what is written to '{name}' has one copy. When an OSD stops it cannot be read until it "
-        "is back, and when its disk is lost the database is lost."
+        f"new data of '{name}' has one copy. When an OSD stops, the data cannot be read until "
+        "the OSD is back. When a disk is lost, the database is lost."
     )
 
 
@@ -477,5 +487,5 @@ def _renewal_document(entry: Renewal) -> dict[str, Any]:
 
 def _parse_copies(copies: int) -> Copies:
     if copies not in _COPIES:
-        raise UsageError(f"Nobody keeps {copies} copies.", "Ask for 1, 2 or 3.")
+        raise UsageError(f"{copies} is not a supported number of copies.", "Choose 1, 2 or 3.")
     return _COPIES[copies]

@@ -9,7 +9,7 @@ import typer
 
 from grampus.cli.app import command, make_noun
 from grampus.cli.composition.live import database_parameters, live_settings
-from grampus.cli.db import NameArgument, database_document, db_app, explain_choice
+from grampus.cli.db import NameArgument, database_document, db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -31,7 +31,7 @@ from grampus.databases.live.decide_parameters import ParameterView, explain_risk
 from grampus.databases.live.live_changes import ParameterChange
 from grampus.databases.service import DatabaseService
 from grampus.databases.view import DatabaseView
-from grampus.volumes.write_paths import is_asked_for, parse_write_options
+from grampus.volumes.write_paths import describe_safety, is_asked_for, parse_write_options
 
 parameter_app = make_noun("parameter", "Parameters of a database's server.", under=db_app)
 ParameterArgument = Annotated[str, typer.Argument(help="The parameter's name.")]
@@ -42,7 +42,7 @@ def db_set(
     name: NameArgument,
     memory: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Memory limit; the buffer pool follows, without a stop."),
+        typer.Option(metavar="SIZE", help="Memory limit. The buffer pool follows, without a stop."),
     ] = None,
     cpus: Annotated[
         float | None, typer.Option(metavar="NUMBER", help="CPU limit, without a stop.")
@@ -50,7 +50,8 @@ def db_set(
     parameter: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=VALUE", help="A parameter of its server (see `db parameter`); repeatable."
+            metavar="NAME=VALUE",
+            help="A parameter of the server (see `db parameter`). Repeatable.",
         ),
     ] = None,
     write_path: WritePathOption = None,
@@ -61,7 +62,9 @@ def db_set(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Change memory, CPUs or parameters while it runs; a new write path stops and starts it."""
+    """Change memory, CPUs or parameters while the database runs. A new write path needs a
+    restart.
+    """
     path, bounds = parse_write_options(write_path, max_lag, journal_memory)
     memory_bytes = None if memory is None else parse_bytes(memory, what="memory size")
     assignments = [parse_assignment(text) for text in parameter or []]
@@ -70,7 +73,7 @@ def db_set(
     asked = (memory_bytes, cpus, *assignments, retention_s)
     if not sets_path and all(one is None for one in asked):
         raise UsageError(
-            "Nothing was said to be set.",
+            "There is nothing to set.",
             "Give --memory, --cpus, --parameter, --write-path, --max-lag, --journal-memory or "
             "--binlog-retention.",
         )
@@ -101,10 +104,9 @@ def db_set(
     sentences = [_describe_state(view)]
     if retention_s is not None:
         kept_for = format_interval(retention_s)
-        sentences.append(f"Its binary logs are kept for at least {kept_for}, if they have room.")
+        sentences.append(f"The binary logs are kept for at least {kept_for}, if there is space.")
     if sets_path:
-        chosen, loss = explain_choice(view.record.spec)
-        sentences += [f"Its write path is {chosen}.", f"Lost if its host fails: {loss}."]
+        sentences.append(f"Its write path is {describe_safety(view.record.spec)}.")
     sentences += _describe_parameters(name, done, waiting)
     make_output(output_format).text(
         {**database_document(view), "parameters": view.record.spec.parameters, "waiting": waiting},
@@ -119,7 +121,7 @@ def db_restart(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Stop a database's server cleanly and start it; parameters that waited take effect."""
+    """Restart a database's server cleanly. Pending parameters take effect."""
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         live_settings(session).restart(name)
         view = databases.show(name)
@@ -132,12 +134,12 @@ def db_restart(
 def parameter_list(
     name: NameArgument,
     everything: Annotated[
-        bool, typer.Option("--all", metavar="", help="Every parameter that its server has.")
+        bool, typer.Option("--all", metavar="", help="List every parameter of the server.")
     ] = False,
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Parameters that were set for a database, and whether they wait for a restart."""
+    """List the parameters that were set for a database, and those that need a restart."""
     with work_on_databases(lab) as (session, _):
         views = database_parameters(session).list(name, everything=everything)
     make_output(output_format).table(
@@ -152,12 +154,12 @@ def parameter_list(
 def parameter_set(
     name: NameArgument,
     parameter: ParameterArgument,
-    value: Annotated[str, typer.Argument(help="Its value; a size may have a unit, such as 64M.")],
+    value: Annotated[str, typer.Argument(help="The value. A size can have a unit, such as 64M.")],
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Set a parameter, at once where the server can, else at its next start."""
+    """Set a parameter: at once if the server can, otherwise at the next start."""
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         change = database_parameters(session).set(name, parameter, value)
         waiting = _waiting([change])
@@ -172,7 +174,7 @@ def parameter_reset(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Have a parameter as Grampus, or else the server, has it; also when it does not start."""
+    """Reset a parameter to Grampus's or the server's default, also if the server does not start."""
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         change = database_parameters(session).reset(name, parameter)
         _show_parameters(output_format, databases, name, [change], _waiting([change]))
@@ -210,16 +212,16 @@ def _describe_parameters(
     sentences = []
     for change in changes:
         if change is None:
-            sentences.append("The parameter was set so already.")
+            sentences.append("The parameter already has this value.")
             continue
         value = change.changed.parameters.get(change.parameter)
         what = f"{change.parameter} is {value if value is not None else 'reset'}"
-        when = "from the next start on" if change.parameter in waiting else "now"
+        when = "from the next start" if change.parameter in waiting else "now"
         sentences.append(f"{what} {when}.")
         risk = explain_risk(change.parameter, value) if value is not None else None
         sentences += [risk] if risk else []
     if waiting:
-        sentences.append(f"`grampus db restart {name}` restarts its server.")
+        sentences.append(f"`grampus db restart {name}` restarts the server.")
     return sentences
 
 

@@ -27,6 +27,7 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
+from grampus.core.clock import format_moment
 from grampus.core.errors import UsageError
 from grampus.core.units import parse_bytes
 from grampus.databases.backup.restores import RestoreRequest
@@ -48,63 +49,65 @@ def db_restore(
         str | None, typer.Option(metavar="BACKUP", help="The backup to restore.")
     ] = None,
     latest: Annotated[
-        bool, typer.Option("--latest", metavar="", help="The newest one there is.")
+        bool, typer.Option("--latest", metavar="", help="Restore the newest backup.")
     ] = False,
     time: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
-            help="The rows as of that moment, from archived binary logs (UTC, such as "
+            help="Restore the data at this time with archived binary logs (UTC, such as "
             "2026-11-22T01:30:00).",
         ),
     ] = None,
     of: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="With --latest or --time: of which database, if of several."
+            metavar="NAME",
+            help="With --latest or --time: the database, if there are backups of several.",
         ),
     ] = None,
     size: Annotated[
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Size of the volume (default: as it was, or as the database is now if that is "
-            "bigger).",
+            help="Size of the volume (default: the size in the backup, or the database's "
+            "current size if that is larger).",
         ),
     ] = None,
     from_id: Annotated[
         str | None,
         typer.Option(
             metavar="ID",
-            help="With --latest or --time: the beginning of the database's id, if several had the "
-            "same name.",
+            help="With --latest or --time: the first characters of the database's id, if "
+            "several databases had the same name.",
         ),
     ] = None,
     memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Memory limit (default: as it had).")
+        str | None, typer.Option(metavar="SIZE", help="Memory limit (default: as in the backup).")
     ] = None,
     cpus: Annotated[
-        float | None, typer.Option(metavar="NUMBER", help="CPU limit (default: as it had).")
+        float | None,
+        typer.Option(metavar="NUMBER", help="CPU limit (default: as in the backup)."),
     ] = None,
     host: Annotated[
         str | None,
-        typer.Option(metavar="HOST", help="The host to run on (default: the least busy)."),
+        typer.Option(metavar="HOST", help="The host to run on (default: the least busy one)."),
     ] = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Make a new database from a backup; nothing that is there is ever overwritten."""
+    """Create a new database from a backup. The restore never overwrites anything."""
     if [backup is not None, latest, time is not None].count(True) != 1:
         raise UsageError(
-            "Say what to restore, in one way.",
-            "Give --backup BACKUP, --latest or --time TIME; `grampus db backup list` shows what "
-            "there is.",
+            "The command needs exactly one of --backup, --latest and --time.",
+            "Give --backup BACKUP, --latest or --time TIME. `grampus db backup list` shows "
+            "the backups.",
         )
     if (of is not None or from_id is not None) and backup is not None:
         raise UsageError(
-            "--of and --from-id go with --latest or --time.",
-            "Leave them out: --backup says it all.",
+            "--of and --from-id need --latest or --time.",
+            "Remove them: --backup is enough.",
         )
     moment = None if time is None else parse_moment(time)
     request = RestoreRequest(
@@ -137,8 +140,8 @@ def db_restore(
             "database": name,
             "server": f"{record.spec.flavour} {record.server_version}",
             "address": f"{reached.address}:{reached.port}",
-            "restored": f"{manifest.id}, as of {moment or manifest.taken_at:%Y-%m-%d %H:%M:%S} UTC",
-            "user": f"{reached.user} (as it was; its password is new)",
+            "restored": f"{manifest.id}, as of {format_moment(moment or manifest.taken_at)}",
+            "user": f"{reached.user} (unchanged, with a new password)",
             "client": render_client_command(record.spec.flavour, str(option_file)),
             "or": in_lab(f"grampus db connect {name}", lab),
         },
@@ -148,9 +151,11 @@ def db_restore(
 def parse_moment(text: str) -> datetime:
     """A moment in UTC, unless it names another zone. Raises UsageError."""
     try:
-        found = datetime.fromisoformat(text.strip())
+        found = datetime.fromisoformat(text.strip().removesuffix(" UTC"))
     except ValueError:
         raise UsageError(
-            f"{text!r} is no moment.", "Write it as 2026-11-22T01:30:00, in UTC.", code="no-moment"
+            f"{text!r} is not a time.",
+            "Write the time as 2026-11-22T01:30:00, in UTC.",
+            code="no-moment",
         ) from None
     return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).astimezone(UTC)

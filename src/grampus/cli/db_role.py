@@ -24,13 +24,13 @@ from grampus.databases.users.decide_roles import DatabaseRole, RoleHolder, is_pr
 from grampus.databases.users.decide_users import describe_role
 
 role_app = make_noun("role", "Roles of a database, for its users.", under=db_app)
-RoleArgument = Annotated[str, typer.Argument(metavar="ROLE", help="The role's name.")]
+RoleArgument = Annotated[str, typer.Argument(help="The role's name.")]
 GrantOption = Annotated[
     list[str],
     typer.Option(
         metavar="'PRIVILEGES ON WHAT'",
-        help="What it may do; may be repeated. PRIVILEGES: SELECT, INSERT and so on, or read, "
-        "write, all. WHAT: a schema, SCHEMA.TABLE, or *.*.",
+        help="A privilege of the role. Repeatable. PRIVILEGES: SELECT, INSERT and so on, or "
+        "read, write, all. WHAT: a schema, SCHEMA.TABLE, or *.*.",
     ),
 ]
 
@@ -44,7 +44,7 @@ def role_add(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Make a role with privileges, which nobody has yet."""
+    """Create a role with privileges. No user has the role yet."""
     grants = [parse_grant(text) for text in grant]
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         database_roles(session).add(name, role, grants)
@@ -67,9 +67,10 @@ def role_change(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Let a role have just these privileges, for all who have it.
+    """Set the privileges of a role, for all users with the role.
 
-    What is missing is given first, then what is too much is taken: nobody is without what stays.
+    Grampus first grants the missing privileges, then revokes the others. Users never lose a
+    privilege that stays.
     """
     grants = [parse_grant(text) for text in grant]
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
@@ -94,7 +95,7 @@ def role_list(
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """The roles that a database's server knows, and who has them; also those made in SQL."""
+    """List the roles of a database and the users with each role, also roles made in SQL."""
     with work_on_databases(lab) as (session, _):
         roles = database_roles(session).all(name)
     make_output(output_format).table(
@@ -114,12 +115,12 @@ def role_remove(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Remove a role, also from every user that has it."""
+    """Remove a role, also from every user with the role."""
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         roles = database_roles(session)
         _, found = roles.plan_remove(name, role)
         holders = ", ".join(_shown(holder) for holder in found.holders)
-        lost = f"These lose it: {holders}. " if holders else ""
+        lost = f"These users lose the role: {holders}. " if holders else ""
         session.confirm(f"{lost}Remove the role '{role}' of the database '{name}'?", yes=yes)
         roles.remove(name, role)
     make_output(output_format).text(
@@ -131,32 +132,32 @@ def role_remove(
 def role_grant(
     name: NameArgument,
     role: RoleArgument,
-    to: Annotated[str, typer.Option(metavar="USER", help="The user who gets it.")],
+    to: Annotated[str, typer.Option(metavar="USER", help="The user who receives the role.")],
     on_request: Annotated[
         bool,
         typer.Option(
             "--on-request",
             metavar="",
-            help="Not active at login: clients take it with SET ROLE.",
+            help="Do not activate the role at login: clients use SET ROLE.",
         ),
     ] = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Give a user a role, active from its next login on.
+    """Grant a role to a user, active from the next login.
 
-    A role that the user has already is made active at login, or left to SET ROLE.
+    If the user already has the role, the command only changes whether the role is active at login.
     """
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         is_new = database_roles(session).grant(name, role, to, at_login=not on_request)
-    since = "once a client says SET ROLE" if on_request else "from its next login on"
+    since = "after SET ROLE" if on_request else "from the next login"
     _show_change(
         output_format,
         {"database": name, "role": role, "user": to, "at_login": not on_request},
         f"'{to}' has the role '{role}' {since}."
         if is_new
-        else f"'{to}' has the role '{role}' so already.",
+        else f"'{to}' already has the role '{role}' in this way.",
         is_changed=is_new,
     )
 
@@ -165,20 +166,22 @@ def role_grant(
 def role_revoke(
     name: NameArgument,
     role: RoleArgument,
-    from_: Annotated[str, typer.Option("--from", metavar="USER", help="The user who loses it.")],
+    from_: Annotated[
+        str, typer.Option("--from", metavar="USER", help="The user who loses the role.")
+    ],
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Take a role from a user, from its next login on at the latest."""
+    """Revoke a role from a user, from the next login at the latest."""
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         is_gone = database_roles(session).revoke(name, role, from_)
     _show_change(
         output_format,
         {"database": name, "role": role, "user": from_},
-        f"'{from_}' has the role '{role}' no more."
+        f"'{from_}' no longer has the role '{role}'."
         if is_gone
-        else f"'{from_}' has no role '{role}'.",
+        else f"'{from_}' does not have the role '{role}'.",
         is_changed=is_gone,
     )
 

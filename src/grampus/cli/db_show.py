@@ -45,7 +45,7 @@ def db_show(
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """One database at a glance: server, volume, replicas, clones, snapshots, backups, history."""
+    """Show one database: server, volume, replicas, clones, snapshots, backups and history."""
     with work_on_databases(lab) as (session, databases):
         view = databases.show(name)
         record, spec, operations = view.record, view.record.spec, databases.operations

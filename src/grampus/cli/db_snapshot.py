@@ -42,13 +42,13 @@ def snapshot_create(
     name: NameArgument,
     snapshot: Annotated[
         str | None,
-        typer.Argument(metavar="[SNAPSHOT]", help="Its name (default: the time it is taken)."),
+        typer.Argument(help="The snapshot's name (default: the current time)."),
     ] = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Take a snapshot, while the database goes on; writes wait for well under a second."""
+    """Take a snapshot while the database runs. Writes wait for well under a second."""
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         info = database_snapshots(session).create(name, snapshot)
     make_output(output_format).details(
@@ -62,10 +62,10 @@ def snapshot_list(
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """The database's snapshots, oldest first: what each added, and what was written since."""
+    """List the snapshots of a database, oldest first, with the data that each one added."""
     with work_on_databases(lab) as (session, _):
         measured = database_snapshots(session).measured(name)
-    show_snapshots(output_format, f"There is no snapshot of '{name}' yet.", measured)
+    show_snapshots(output_format, f"'{name}' has no snapshot yet.", measured)
 
 
 @command(db_snapshot_app, "delete", "grampus db snapshot delete shop before-upgrade --yes")
@@ -77,14 +77,15 @@ def snapshot_delete(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Remove a snapshot; not one that is protected, or that clones stand on."""
+    """Remove a snapshot that is not protected and has no clones."""
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         snapshots = database_snapshots(session)
         snapshots.plan_delete(name, snapshot)
         session.confirm(f"Remove the snapshot '{snapshot}' of the database '{name}'?", yes=yes)
         snapshots.delete(name, snapshot)
     make_output(output_format).text(
-        {"deleted": snapshot, "database": name}, f"The snapshot '{snapshot}' of '{name}' is gone."
+        {"deleted": snapshot, "database": name},
+        (f"The snapshot '{snapshot}' of '{name}' is removed."),
     )
 
 
@@ -96,7 +97,7 @@ def snapshot_protect(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Forbid that the snapshot is removed, by anybody, also by a schedule."""
+    """Refuse to remove a snapshot, also by a schedule."""
     _set_protection(name, snapshot, lab, output_format, protected=True, dry_run=dry_run)
 
 
@@ -108,7 +109,7 @@ def snapshot_unprotect(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Allow the snapshot to be removed."""
+    """Allow the removal of a snapshot again."""
     _set_protection(name, snapshot, lab, output_format, protected=False, dry_run=dry_run)
 
 
@@ -126,7 +127,7 @@ def snapshot_rollback(
         typer.Option(
             "--no-safety-snapshot",
             metavar="",
-            help="Take no snapshot of what is there now: it is lost for good.",
+            help="Take no snapshot of the current data: the data is lost for good.",
         ),
     ] = False,
     lab: LabOption = LAB_DEFAULT,
@@ -134,23 +135,25 @@ def snapshot_rollback(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Make the database what it was at a snapshot; a snapshot of what it is now comes first.
+    """Return a database to a snapshot. Grampus first takes a snapshot of the current data.
 
-    It is stopped for it, and runs again if it shall run. Grampus's own accounts keep the passwords
-    that they have now.
+    Grampus stops the database, and starts it again if it was running. Grampus's own accounts keep
+    their current passwords.
     """
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         snapshots = database_snapshots(session)
         snapshots.plan_rollback(name, snapshot, with_safety=not no_safety)
-        loss = "lose for good what was written since" if no_safety else "stop it meanwhile"
+        loss = "lose all later data for good" if no_safety else "stop the database meanwhile"
         session.confirm(f"Roll '{name}' back to '{snapshot}', and {loss}?", yes=yes)
         done = snapshots.rollback(name, snapshot, with_safety=not no_safety)
         view = databases.show(name)
     safety = done.safety_snapshot
-    back = f"\n`grampus db snapshot rollback {name} {safety}` takes it back." if safety else ""
+    back = (
+        f"\n`grampus db snapshot rollback {name} {safety}` undoes the rollback." if safety else ""
+    )
     make_output(output_format).text(
         {**database_document(view), "rolled_back_to": snapshot, "safety_snapshot": safety},
-        f"The database '{name}' is what it was at '{snapshot}', and {view.status}.{back}",
+        f"The database '{name}' is back at '{snapshot}', and {view.status}.{back}",
     )
 
 
@@ -163,22 +166,22 @@ def snapshot_schedule(
     name: NameArgument,
     every: Annotated[
         str | None,
-        typer.Option(metavar="INTERVAL", help="How often, such as 30m, 1h or 1d."),
+        typer.Option(metavar="INTERVAL", help="Interval, such as 30m, 1h or 1d."),
     ] = None,
     keep: Annotated[
         int | None,
-        typer.Option(metavar="N", help=f"Keep the newest N of them (default {_DEFAULT_KEEP})."),
+        typer.Option(metavar="N", help=f"Keep the newest N snapshots (default {_DEFAULT_KEEP})."),
     ] = None,
     keep_daily: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Besides, the newest of each of the last N days."),
+        typer.Option(metavar="N", help="Also keep the newest snapshot of each of the last N days."),
     ] = None,
-    none: Annotated[bool, typer.Option("--none", metavar="", help="Take no more of them.")] = False,
+    none: Annotated[bool, typer.Option("--none", metavar="", help="Remove the schedule.")] = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Have snapshots taken again and again, or show how; `db snapshot due` carries it out."""
+    """Set or show the snapshot schedule of a database. `db snapshot due` applies the schedule."""
     schedule = _parse_schedule(every, keep, keep_daily, none=none)
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         schedules = snapshot_schedules(session)
@@ -187,9 +190,9 @@ def snapshot_schedule(
         schedule = schedules.get(name)
     make_output(output_format).text(
         {"database": name, "schedule": schedule.model_dump() if schedule else None},
-        f"No snapshots of '{name}' are taken by schedule."
+        f"The database '{name}' has no snapshot schedule."
         if schedule is None
-        else f"A snapshot of '{name}' every {format_interval(schedule.every_s)}; kept are the "
+        else f"Snapshots of '{name}': every {format_interval(schedule.every_s)}; keeps the "
         f"newest {schedule.keep} and one of each of the last {schedule.keep_daily} days.",
     )
 
@@ -200,7 +203,7 @@ def snapshot_due(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Take the snapshots that schedules want now, and let old ones go; for cron."""
+    """Take the snapshots that are due, and delete old ones; for cron."""
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         carried = snapshot_schedules(session).carry_out(changes_nothing=dry_run)
         session.runner.propose(lambda: [line for one in carried for line in _plan_of(one)])
@@ -230,10 +233,10 @@ def _parse_schedule(
     """The schedule that is asked for. Raises UsageError."""
     if every is None:
         if keep is not None or keep_daily is not None:
-            raise UsageError("--keep and --keep-daily need --every.", "Add it: --every 1h.")
+            raise UsageError("--keep and --keep-daily need --every.", "Add --every 1h.")
         return None
     if none:
-        raise UsageError("--none and --every contradict each other.", "Leave one of them out.")
+        raise UsageError("--none and --every contradict each other.", "Remove one of them.")
     schedule = SnapshotSchedule(
         every_s=parse_interval_s(every),
         keep=_DEFAULT_KEEP if keep is None else keep,

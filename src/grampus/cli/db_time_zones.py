@@ -25,10 +25,10 @@ def db_time_zones(
 ) -> None:
     """Load the time zone tables, for names such as Europe/Berlin in CONVERT_TZ and SET time_zone.
 
-    New databases have them, and `db upgrade` loads them. This command is for a database of an
-    older release, and for new rules of time zones. It also loads the replicas of the database, and
-    nothing of it is in the binary log. `db set NAME --parameter time_zone=Europe/Berlin` sets the
-    zone of the server.
+    New databases have the tables, and `db upgrade` loads them. Use this command for a database of
+    an older release, or for new time zone rules. The command also loads the tables into the
+    replicas of the database, and writes nothing to the binary log. `db set NAME --parameter
+    time_zone=Europe/Berlin` sets the time zone of the server.
     """
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         tables = time_zone_tables(session)
@@ -36,7 +36,7 @@ def db_time_zones(
         count = tables.load(name)
     sentences = [f"The server of '{name}' knows {count} time zones by name."]
     if len(servers) > 1:
-        sentences.append(f"So do its replicas: {', '.join(servers[:-1])}.")
+        sentences.append(f"The replicas know them, too: {', '.join(servers[:-1])}.")
     make_output(output_format).text(
         {"database": name, "time_zones": count, "servers": servers}, "\n".join(sentences)
     )

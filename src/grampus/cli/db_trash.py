@@ -20,6 +20,7 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import OutputFormat, make_output
 from grampus.cli.work import work_on_databases
+from grampus.core.clock import format_moment
 from grampus.core.errors import RefusedError, UsageError
 from grampus.core.units import format_bytes
 from grampus.databases.lifecycle import DELETE
@@ -28,9 +29,9 @@ from grampus.databases.names.decide_trash import DEFAULT_KEEP_DAYS
 from grampus.databases.names.trash_steps import TRASH
 from grampus.databases.service import DatabaseService
 
-trash_app = make_noun("trash", "Deleted databases that can still be had back.", under=db_app)
+trash_app = make_noun("trash", "Deleted databases that can be restored.", under=db_app)
 TrashedArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="Its name, or its key of `db trash list`.")
+    str, typer.Argument(help="The database's name, or its key in `db trash list`.")
 ]
 
 
@@ -38,15 +39,18 @@ TrashedArgument = Annotated[
 def db_delete(
     name: NameArgument,
     now: Annotated[
-        bool, typer.Option("--now", metavar="", help="Remove it for good, past the trash.")
+        bool,
+        typer.Option("--now", metavar="", help="Delete the database at once, without the trash."),
     ] = False,
     keep_days: Annotated[
-        int, typer.Option(metavar="DAYS", help="How long it can be had back.")
+        int, typer.Option(metavar="DAYS", help="Days in the trash.")
     ] = DEFAULT_KEEP_DAYS,
     with_replicas: Annotated[
         bool,
         typer.Option(
-            "--with-replicas", metavar="", help="Remove the replicas that follow it, for good."
+            "--with-replicas",
+            metavar="",
+            help="Also remove all replicas of the database for good.",
         ),
     ] = False,
     lab: LabOption = LAB_DEFAULT,
@@ -54,7 +58,7 @@ def db_delete(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Delete a database: into the trash, from where `db undelete` has it back for some days."""
+    """Move a database to the trash. `db undelete` restores the database for some days."""
     if now:
         _delete_now(name, lab, output_format, with_replicas=with_replicas, yes=yes, dry_run=dry_run)
         return
@@ -65,7 +69,7 @@ def db_delete(
             replicas.require_none(TRASH, name)
         session.runner.propose(lambda: replicas.describe_remove_all(name, TRASH, order))
         session.confirm(
-            f"Delete the database '{name}'? It can be had back for {keep_days} days.", yes=yes
+            f"Delete the database '{name}'? It can be restored for {keep_days} days.", yes=yes
         )
         if with_replicas:
             replicas.remove_all(name)
@@ -76,40 +80,41 @@ def db_delete(
         return
     make_output(output_format).text(
         {"deleted": name, "trash": _document(trashed)},
-        f"The database '{name}' is in the trash until {_moment(trashed)}.\n"
-        f"`grampus db undelete {name}` has it back.",
+        f"The database '{name}' is in the trash until {_moment(trashed)}.\n`grampus db "
+        f"undelete {name}` restores the database.",
     )
 
 
 @command(db_app, "undelete", "grampus db undelete shop")
 def db_undelete(
-    wanted: TrashedArgument,
+    name: TrashedArgument,
     new_name: Annotated[
         str | None,
-        typer.Option("--as", metavar="NAME", help="Its name from now on, if the old one is taken."),
+        typer.Option("--as", metavar="NAME", help="The new name, if the old one is taken."),
     ] = None,
     host: Annotated[
-        str | None, typer.Option(metavar="HOST", help="The host to run on (default: as before).")
+        str | None,
+        typer.Option(metavar="HOST", help="The host to run on (default: the former host)."),
     ] = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Have a deleted database back, with its users and passwords."""
+    """Restore a deleted database, with its users and passwords."""
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):
-        record = database_trash(session).restore(wanted, name=new_name, host=host)
+        record = database_trash(session).restore(name, name=new_name, host=host)
         view = databases.show(record.spec.name)
     spec = view.record.spec
     make_output(output_format).text(
         database_document(view),
-        f"The database '{spec.name}' is back; it is {view.status}, at {spec.address}:{spec.port} "
-        f"on {spec.host}.",
+        f"The database '{spec.name}' is restored. It is {view.status}, at "
+        f"{spec.address}:{spec.port} on {spec.host}.",
     )
 
 
 @command(trash_app, "list", "grampus db trash list")
 def trash_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT_DEFAULT) -> None:
-    """The deleted databases that can still be had back."""
+    """List the deleted databases that can be restored."""
     with work_on_databases(lab) as (session, _):
         trashed = database_trash(session).all()
     make_output(output_format).table(
@@ -118,7 +123,7 @@ def trash_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMA
         [
             [
                 entry.record.spec.name,
-                f"{entry.deleted_at:%Y-%m-%d %H:%M} UTC",
+                format_moment(entry.deleted_at),
                 _moment(entry),
                 format_bytes(entry.record.spec.size_bytes),
                 entry.key,
@@ -131,24 +136,25 @@ def trash_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMA
 
 @command(trash_app, "empty", "grampus db trash empty --yes")
 def trash_empty(
-    wanted: Annotated[
+    name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="Only that one, whether its time has come or not."),
+        typer.Argument(help="Remove only this database, expired or not."),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", metavar="", help="Also those whose time has not come.")
+        bool,
+        typer.Option("--all", metavar="", help="Also remove databases that have not expired."),
     ] = False,
     lab: LabOption = LAB_DEFAULT,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Remove for good what has been in the trash for its time; or one, or all."""
-    if everything and wanted is not None:
+    """Remove expired databases from the trash for good; or one database, or all."""
+    if everything and name is not None:
         raise UsageError("NAME and --all exclude each other.", "Give one of them, or neither.")
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         trash = database_trash(session)
-        orders = trash.plan_purge(wanted, everything=everything)
+        orders = trash.plan_purge(name, everything=everything)
         keys = [order.trashed.key for order in orders]
         if keys:
             session.confirm(f"Remove for good: {', '.join(keys)}?", yes=yes)
@@ -161,7 +167,7 @@ def trash_empty(
         )
     make_output(output_format).text(
         {"removed": keys},
-        f"Removed for good: {', '.join(keys)}." if keys else "Nothing had its time in the trash.",
+        f"Removed for good: {', '.join(keys)}." if keys else "The trash has no expired databases.",
     )
 
 
@@ -193,13 +199,13 @@ def _require_unprotected(databases: DatabaseService, name: str) -> None:
     if databases.get(name).spec.protected:
         raise RefusedError(
             f"The database '{name}' is protected.",
-            f"Lift it first: `grampus db unprotect {name}`.",
+            f"Remove the protection first: `grampus db unprotect {name}`.",
             code="protected",
         )
 
 
 def _moment(trashed: TrashedDatabase) -> str:
-    return f"{trashed.expires_at:%Y-%m-%d %H:%M} UTC"
+    return format_moment(trashed.expires_at)
 
 
 def _document(trashed: TrashedDatabase) -> dict[str, Any]:

@@ -27,7 +27,8 @@ def db_upgrade(
     to: Annotated[
         str | None,
         typer.Option(
-            metavar="VERSION", help="The server's version, such as 11.8 (default: the newest here)."
+            metavar="VERSION",
+            help="The version of the server, such as 11.8 (default: the newest available one).",
         ),
     ] = None,
     yes: YesOption = False,
@@ -35,17 +36,20 @@ def db_upgrade(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Let a database go on with a newer server.
+    """Upgrade a database to a newer server.
 
-    A snapshot is taken first. While its tables are upgraded nobody can reach the database; when
-    that fails, it goes on as it was. Afterwards the older server cannot open its data any more.
+    Grampus takes a snapshot first. The database is unreachable while its tables are upgraded. If
+    the upgrade fails, the database runs again as before. After an upgrade, the older server cannot
+    open the data any more.
     """
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         upgrades = database_upgrades(session)
         order = upgrades.plan(name, to)
         if order is not None:
             change = f"{order.former_version} to {order.version}"
-            session.confirm(f"Upgrade '{name}' from {change}? It is stopped meanwhile.", yes=yes)
+            session.confirm(
+                (f"Upgrade '{name}' from {change}? The database is stopped meanwhile."), yes=yes
+            )
         upgraded = upgrades.upgrade(name, to)
         view = databases.show(name)
         ignored = []
@@ -65,11 +69,11 @@ def db_upgrade(
     else:
         sentence = (
             f"The database '{name}' is upgraded from {upgraded.former_version} to {version}.\n"
-            f"The snapshot '{upgraded.snapshot}' holds what was there before."
+            f"The snapshot '{upgraded.snapshot}' has the data from before the upgrade."
         )
         for parameter in ignored:
             sentence += (
-                f"\nThe server no longer does anything with {parameter}: "
-                f"`grampus db parameter reset {name} {parameter}` takes it away."
+                f"\nThe server does not use {parameter} any more: `grampus db parameter reset "
+                f"{name} {parameter}` removes the parameter."
             )
     make_output(output_format).text(document, sentence)

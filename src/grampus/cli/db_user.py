@@ -20,13 +20,14 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import OutputFormat, make_output
 from grampus.cli.work import work_on_databases
+from grampus.core.clock import format_moment
 from grampus.core.errors import UsageError
 from grampus.databases.users.decide_roles import as_preset
 from grampus.databases.users.decide_users import DatabaseUser, describe_role
 from grampus.databases.users.users import UserLogin
 
 user_app = make_noun("user", "Users of a database, for its clients.", under=db_app)
-UserArgument = Annotated[str, typer.Argument(metavar="USER", help="The user's name.")]
+UserArgument = Annotated[str, typer.Argument(help="The user's name.")]
 
 
 @command(user_app, "add", "grampus db user add shop reports --role read")
@@ -37,8 +38,8 @@ def user_add(
         str,
         typer.Option(
             metavar="read|write|admin|ROLE",
-            help="read: every schema. write: its rows too. admin: as the database's own user. "
-            "ROLE: one made with `db role add`.",
+            help="read: read every schema. write: also change rows. admin: as the database's "
+            "own user. ROLE: a role from `db role add`.",
         ),
     ] = "read",
     show_password: ShowPasswordOption = False,
@@ -46,7 +47,7 @@ def user_add(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Make a user with a role and a password of its own; it must use TLS."""
+    """Create a user with a role and its own password. The user must use TLS."""
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         login = database_users(session).add(name, user, role)
     said = role if as_preset(role) is None else f"{role}: {describe_role(role)}"
@@ -61,7 +62,7 @@ def user_list(
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """The users that a database's server knows, also those made in SQL."""
+    """List the users of a database, also users made in SQL."""
     with work_on_databases(lab) as (session, _):
         users = database_users(session).all(name)
     make_output(output_format).table(
@@ -81,7 +82,7 @@ def user_remove(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Remove a user and end its sessions."""
+    """Remove a user and end the user's sessions."""
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         users = database_users(session)
         users.plan_remove(name, user)
@@ -98,12 +99,14 @@ def user_passwd(
     user: UserArgument,
     keep_old: Annotated[
         bool,
-        typer.Option("--keep-old", metavar="", help="Let the former password in as well."),
+        typer.Option("--keep-old", metavar="", help="Accept the former password, too."),
     ] = False,
     discard_old: Annotated[
         bool,
         typer.Option(
-            "--discard-old", metavar="", help="Only end what --keep-old allowed; no new password."
+            "--discard-old",
+            metavar="",
+            help="Only reject the former password that --keep-old accepts. Set no new password.",
         ),
     ] = False,
     show_password: ShowPasswordOption = False,
@@ -111,7 +114,7 @@ def user_passwd(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Give a user a new password; open sessions go on."""
+    """Set a new password for a user. Open sessions continue."""
     require_one_way(keep_old, discard_old)
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         users = database_users(session)
@@ -140,8 +143,8 @@ def require_one_way(keep_old: bool, discard_old: bool) -> None:
     """Raise UsageError when a former password is to be kept and discarded at once."""
     if keep_old and discard_old:
         raise UsageError(
-            "A former password cannot be kept and discarded at once.",
-            "Use --keep-old first, and --discard-old once every client has the new one.",
+            "--keep-old and --discard-old exclude each other.",
+            "Use --keep-old first. Use --discard-old once every client has the new password.",
         )
 
 
@@ -174,7 +177,7 @@ def _show_login(
 
 def _row(user: DatabaseUser) -> list[str]:
     changed_at = user.password_changed_at
-    changed = changed_at.isoformat(sep=" ", timespec="minutes")[:16] if changed_at else "-"
+    changed = format_moment(changed_at) if changed_at else "-"
     return [
         user.name,
         "anywhere" if user.host == "%" else user.host,

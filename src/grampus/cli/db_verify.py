@@ -39,7 +39,7 @@ def db_verify(
         typer.Option(
             "--deep-scrub",
             metavar="",
-            help="Only read and compare every copy that the OSDs hold of it.",
+            help="Only read and compare all copies on the OSDs.",
         ),
     ] = False,
     tables: Annotated[
@@ -51,7 +51,7 @@ def db_verify(
         typer.Option(
             "--in-place",
             metavar="",
-            help="Let its own server check the tables, and not one on a thin clone.",
+            help="Check the tables on the database's own server, not on a thin clone.",
         ),
     ] = False,
     restore: Annotated[
@@ -59,7 +59,7 @@ def db_verify(
         typer.Option(
             "--restore",
             metavar="",
-            help="Only restore the newest backup for a while, and compare its tables.",
+            help="Only restore the newest backup temporarily, and compare its tables.",
         ),
     ] = False,
     from_: Annotated[
@@ -67,7 +67,7 @@ def db_verify(
         typer.Option(
             "--from",
             metavar="DIR|S3-URL",
-            help="Where that backup is (default: where the last one was put).",
+            help="The place of that backup (default: the place of the last backup).",
         ),
     ] = None,
     endpoint: EndpointOption = None,
@@ -77,28 +77,29 @@ def db_verify(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Verify all that a database holds, while it serves: its copies on the OSDs and its tables.
+    """Verify all data of a running database: the copies on the OSDs and the tables.
 
-    Without --deep-scrub, --tables or --restore the first two; each can be added to the others.
-    Tables are checked on a thin clone, where no client writes, and which is deleted again. The
-    exit code is 1 when something is broken and was not repaired, or a backup was not restored.
+    Without --deep-scrub, --tables and --restore, the command does the first two. You can combine
+    the options. Grampus checks tables on a thin clone without client writes, and deletes the clone
+    afterwards. The exit code is 1 if something is damaged and was not repaired, or if a backup was
+    not restored.
     """
     is_default = not (deep_scrub or tables or restore)
     scrub, check = deep_scrub or is_default, tables or is_default
     if repair and not scrub:
         raise UsageError(
-            "--repair puts copies on OSDs right, and without a scrub nobody looks at any.",
+            "--repair repairs copies on OSDs, which only a scrub reads.",
             "Add --deep-scrub.",
         )
     if in_place and not check:
         raise UsageError(
-            "--in-place says where tables are checked, and none is.",
-            "Add --tables, or leave --in-place out.",
+            "--in-place needs a check of tables.",
+            "Add --tables, or remove --in-place.",
         )
     if (from_ is not None and not restore) or (endpoint is not None and from_ is None):
         raise UsageError(
-            "--from says where the backup is that --restore restores; --endpoint goes with it.",
-            "Give them together, or leave them out.",
+            "--from and --endpoint need --restore.",
+            "Give them together, or remove them.",
         )
     place = None if from_ is None else place_of(from_, endpoint, credentials)
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
@@ -132,20 +133,22 @@ def conclusion(verified: Verification, *, is_restore_left_out: bool = False) -> 
         lines += advise_on_scrub(
             verified.scrub,
             repair=f"grampus db verify {verified.database} --deep-scrub --repair",
-            restore="restore the database from a backup, or a table of it from a dump",
+            restore="restore the database from a backup, or a table from a dump",
         )
     if verified.broken_tables:
         lines.append(
-            "Broken tables are as the server wrote them, on all copies: restore the database "
-            "from a backup or a snapshot (`grampus db backup`, `grampus db snapshot`)."
+            "The server wrote the broken tables, and all copies are equal: restore the "
+            "database from a backup or a snapshot (`grampus db backup`, `grampus db "
+            "snapshot`)."
         )
     if verified.restored is not None and verified.restored.outcome == "broken":
         lines.append(
-            f"The backup is of no use: take a new one (`grampus db backup create "
-            f"{verified.database} --to {verified.restored.place} --full`), and restore that."
+            "The backup is unusable. Take a new one (`grampus db backup create "
+            f"{verified.database} --to {verified.restored.place} --full`), and restore that "
+            "one."
         )
     if is_restore_left_out:
-        lines.append("Its newest backup was not restored and compared; --restore does that.")
+        lines.append("The newest backup was not restored and compared. --restore does that.")
     return "\n".join(lines)
 
 

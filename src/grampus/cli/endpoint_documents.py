@@ -24,11 +24,11 @@ def read_endpoint_document(
 
 def describe_endpoint(port: int, endpoint: ReadEndpoint) -> str:
     """`10.213.1.108:3306 (shop-r1, shop-r2)`."""
-    led_to = ", ".join(endpoint.members) or "nobody: no replica can be read"
+    led_to = ", ".join(endpoint.members) or "no readable replica"
     return f"{endpoint.address}:{port} ({led_to})"
 
 
 def describe_change(port: int, change: EndpointChange) -> str:
     """As `describe_endpoint`, or why it is not served."""
     where = describe_endpoint(port, change.endpoint)
-    return where if change.problem is None else f"{where}, not served: {change.problem}"
+    return where if change.problem is None else f"{where}, not available: {change.problem}"

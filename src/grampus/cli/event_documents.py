@@ -5,6 +5,7 @@ from __future__ import annotations
 from textwrap import shorten
 from typing import Any
 
+from grampus.core.clock import format_moment
 from grampus.databases.names.events import DatabaseEvent
 
 _REASON_WIDTH = 80
@@ -33,4 +34,4 @@ def describe_outcome(event: DatabaseEvent) -> str:
 def describe_event(event: DatabaseEvent) -> str:
     """In a line."""
     by = f" by {event.actor}" if event.actor else ""
-    return f"{event.at:%Y-%m-%d %H:%M:%S} UTC, {event.what}{by}, {describe_outcome(event)}"
+    return f"{format_moment(event.at)}, {event.what}{by}, {describe_outcome(event)}"

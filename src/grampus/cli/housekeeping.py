@@ -31,7 +31,7 @@ def forget_operations(session: Session) -> None:
             names = import_module("grampus.cli.composition.names")
             names.histories(session).forget(days, most=ROWS_OF_A_COMMAND)
     except GrampusError as error:
-        session.progress.note(f"Old operations stay in the history: {error}")
+        session.progress.note(f"Old operations were not removed from the history: {error}")
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def keep_touched_binlogs(session: Session) -> None:
             # What it takes is imported by commands that change something.
             import_module("grampus.cli.binlog_documents").keep_binlogs(session, names)
     except GrampusError as error:
-        session.progress.note(f"Binary logs of {', '.join(names)} were not looked at: {error}")
+        session.progress.note(f"Binary logs of {', '.join(names)} were not checked: {error}")
 
 
 def _is_served(session: Session) -> bool:

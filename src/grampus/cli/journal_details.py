@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from grampus.core.clock import format_duration
 from grampus.core.units import format_bytes
 from grampus.volumes.journals import Replayed
 from grampus.volumes.live import JournalCounts, JournalStatus, ReadCacheStatus
-from grampus.volumes.write_paths import format_ms
 
 
 def describe_replayed(replayed: Replayed) -> str:
@@ -13,36 +13,38 @@ def describe_replayed(replayed: Replayed) -> str:
     frames, size = replayed.replayed_frames, format_bytes(replayed.replayed_bytes)
     if replayed.given_up is not None:
         return (
-            f"Applied {frames} frames of the journal, {size}. The rest was given up: "
+            f"Applied {frames} frames of the journal, {size}. The rest is lost: "
             f"{replayed.given_up}. Check the file system before you use the volume."
         )
     if frames:
-        return f"Applied {frames} frames of the journal, {size}: the image has everything."
-    return "The journal held nothing: the image has everything."
+        return f"Applied {frames} frames of the journal, {size}. The image is complete."
+    return "The journal was empty. The image is complete."
 
 
 def details_of_journal(journal: JournalStatus | None) -> dict[str, str]:
     """A write journal now, for people."""
     if journal is None:
         return {}
-    retrying = f", trying again: {journal.retrying}" if journal.retrying else ""
+    retrying = f", retrying: {journal.retrying}" if journal.retrying else ""
     if journal.silent_s is not None:
-        retrying += f", no answer from the cluster for {journal.silent_s:.0f} s"
+        retrying += f", no answer from the cluster for {format_duration(journal.silent_s)}"
     used, capacity = format_bytes(journal.used_bytes), format_bytes(journal.capacity_bytes)
-    bound = "" if journal.max_lag_ms is None else f", of at most {format_ms(journal.max_lag_ms)}"
+    oldest = format_duration(journal.lag_ms / 1000)
+    if journal.max_lag_ms is not None:
+        oldest += f", of at most {format_duration(journal.max_lag_ms / 1000)}"
     pairs = {
         "journal": f"{journal.state}, {journal.fill_ratio:.0%} full{retrying}",
         "journal holds": f"{used} of {capacity} in the cluster, "
         f"{format_bytes(journal.held_bytes)} in memory",
-        "journal lag": f"{format_bytes(journal.lag_bytes)}, oldest {journal.lag_ms:.0f} ms{bound}",
+        "journal lag": f"{format_bytes(journal.lag_bytes)}, oldest {oldest}",
     }
     if journal.local_capacity_bytes:
         local = format_bytes(journal.local_used_bytes)
         pairs["log on host"] = f"{local} of {format_bytes(journal.local_capacity_bytes)}"
     if journal.left_behind is not None:
         pairs["left behind"] = (
-            f"the log {journal.left_behind} was not there when the volume was opened: what was "
-            "acknowledged last, at most the lag allowed then, may be missing"
+            f"the log {journal.left_behind} was missing when the volume was opened; commits "
+            "within the lag of that time can be lost"
         )
     if journal.degraded is not None:
         pairs["degraded"] = (

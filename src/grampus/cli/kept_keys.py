@@ -34,11 +34,17 @@ def export_key(keys: KeptKeys[KeyT], to: Path, key_id: str | None, *, made_by: s
     """
     found = keys.get(key_id) if key_id is not None else require_current_key(keys, made_by=made_by)
     if to.is_dir():
-        raise UsageError(f"{to.absolute()} is a directory.", "Name a new file in it.")
+        raise UsageError(
+            f"{to.absolute()} is a directory.", ("Give the name of a new file in the directory.")
+        )
     if to.exists():
-        raise RefusedError(f"There is a file {to} already.", "Name a new one.", code="file-exists")
+        raise RefusedError(
+            f"The file {to} already exists.", "Choose another name.", code="file-exists"
+        )
     if not to.absolute().parent.is_dir():
-        raise UsageError(f"There is no directory {to.absolute().parent}.", "Make it first.")
+        raise UsageError(
+            f"The directory {to.absolute().parent} does not exist.", "Create the directory first."
+        )
     write_atomically(to.absolute(), found.render().encode("ascii"), mode=0o600)
     return found
 
@@ -49,11 +55,11 @@ def import_key(keys: KeptKeys[KeyT], file: Path) -> KeyT:
     Raises UsageError with the kind's code when it holds none, UsageError for a directory,
     NotFoundError when there is no file.
     """
-    exported = f"Name the file that `{keys.kind.command} export` wrote."
+    exported = f"Give the file from `{keys.kind.command} export`."
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
-        raise NotFoundError(f"There is no file {file}.", exported) from None
+        raise NotFoundError(f"The file {file} does not exist.", exported) from None
     except IsADirectoryError:
         raise UsageError(f"{file.absolute()} is a directory.", exported) from None
     found = keys.parse(text)

@@ -32,7 +32,7 @@ lab_app = make_noun(
 
 @command(lab_app, "status", "grampus lab status --format json")
 def lab_status(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT_DEFAULT) -> None:
-    """Hosts, daemons, health and capacity."""
+    """Show the hosts, daemons, health and capacity of a lab."""
     session, output = LabSession(lab), make_output(output_format)
     view = session.lab().observe(session.require_lab_or_rest())
     rows = [[host.name, host.address, _state(host), _daemons(host.daemons)] for host in view.hosts]
@@ -44,7 +44,7 @@ def lab_status(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMA
 
 @command(lab_app, "list", "grampus lab list")
 def lab_list(output_format: FormatOption = FORMAT_DEFAULT) -> None:
-    """All labs of this GRAMPUS_HOME."""
+    """List all labs of this GRAMPUS_HOME."""
     service = LabSession(LAB_DEFAULT).lab()
     specs = service.labs()
     make_output(output_format).table(
@@ -61,7 +61,7 @@ def lab_list(output_format: FormatOption = FORMAT_DEFAULT) -> None:
             ]
             for spec in specs
         ],
-        "There is no lab yet. `grampus lab up` makes one.",
+        "There is no lab yet. `grampus lab up` creates one.",
     )
 
 

@@ -26,42 +26,41 @@ MAX_COUNT = 100
 
 @command(fault_app, "bit-rot", "grampus lab fault bit-rot shop --count 3")
 def bit_rot(
-    name: Annotated[
-        str, typer.Argument(metavar="VOLUME", help="A volume, or a database: its volume.")
-    ],
+    volume: Annotated[str, typer.Argument(help="A volume, or a database for its volume.")],
     osd: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="The OSD whose copies rot (default: one that no client reads from)."
+            metavar="N",
+            help="The OSD with the copies to damage (default: one that no client reads from).",
         ),
     ] = None,
     count: Annotated[
-        int, typer.Option(metavar="N", help="How many objects lose a bit, one each.")
+        int, typer.Option(metavar="N", help="Number of objects to damage, one bit each.")
     ] = 1,
     lab: LabOption = LAB_DEFAULT,
     force: ForceOption = False,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Flip a bit in one stored copy, on the device itself; the OSD is stopped for some seconds.
+    """Flip a bit in one stored copy on the device. The OSD stops for some seconds.
 
-    A read of that copy, or a deep scrub, finds it: `grampus db verify NAME --repair`. `heal`
-    does not.
+    A read of that copy or a deep scrub finds the damage: `grampus db verify NAME --repair`. `heal`
+    does not repair it.
     """
     if not 1 <= count <= MAX_COUNT:
-        raise UsageError(f"{count} is no number of objects.", f"Choose 1 to {MAX_COUNT}.")
+        raise UsageError(f"{count} is not a valid number of objects.", f"Choose 1 to {MAX_COUNT}.")
     session = Session(lab)
     with session.breaking_lab(), session.progress, session.planning(dry_run=dry_run):
-        spec, volume = session.require_lab(), session.volumes().get(name).spec
+        spec, image = session.require_lab(), session.volumes().get(volume).spec
         rot = BitRot(spec, session.fleet(), session.clock, session.progress)
-        plan = rot.plan(volume.pool, volume.image, osd=osd, count=count)
+        plan = rot.plan(image.pool, image.image, osd=osd, count=count)
         if not force:
             session.lab().require_safe_to_lose(spec, host=None, daemon=osd_daemon(plan.osd))
         session.runner.propose(lambda: rot.describe(plan))
         flipped = rot.flip(plan)
     document = {
         "fault": "bit-rot",
-        "subject": name,
+        "subject": volume,
         "osd": plan.osd,
         "host": plan.host,
         "flipped": [
@@ -72,5 +71,5 @@ def bit_rot(
     shown = "\n".join(f"  {bit.object} in {bit.group}" for bit in flipped)
     make_output(output_format).text(
         document,
-        f"Flipped a bit in osd.{plan.osd}'s copy of {len(flipped)} of {name}'s objects:\n{shown}",
+        (f"Flipped a bit in osd.{plan.osd}'s copy of {len(flipped)} objects of {volume}:\n{shown}"),
     )

@@ -26,7 +26,7 @@ from grampus.lab.model import LabSpec
 
 fault_app = make_noun(
     "fault",
-    "Break the lab on purpose, and heal it.",
+    "Break the lab on purpose, and repair it.",
     under=lab_app,
     modules={
         "kill-daemon": "grampus.cli.lab_fault",
@@ -38,7 +38,10 @@ fault_app = make_noun(
 )
 HostArgument = Annotated[str, typer.Argument(help="A host, such as h3.")]
 ForceOption = Annotated[
-    bool, typer.Option("--force", metavar="", help="Even if databases then cannot write any more.")
+    bool,
+    typer.Option(
+        "--force", metavar="", help="Continue even if databases then cannot write any more."
+    ),
 ]
 
 
@@ -65,8 +68,8 @@ def kill_host(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Cut a host's link and end all its processes, as a power cut would."""
-    plan = (f"Cut the link of {host}", f"Kill all that runs on {host}")
+    """Cut a host's link and kill all its processes, as a power failure does."""
+    plan = (f"Cut the link of {host}", f"Kill all processes on {host}")
     with _breaking(lab, plan, dry_run=dry_run, host=host, force=force) as (service, spec):
         service.kill_host(spec, host)
     _report(output_format, "kill-host", host, f"Killed the host {host}.")
@@ -79,8 +82,8 @@ CutFromOption = Annotated[
     typer.Option(
         "--from",
         metavar="PEERS",
-        help="From what: ceph (the storage network is down, all else works), clients (only Ceph is "
-        "reached), controller (Grampus cannot run commands there) or all.",
+        help="The peers to cut off: ceph (no storage network), clients (only Ceph is reachable), "
+        "controller (Grampus cannot run commands there) or all.",
     ),
 ]
 
@@ -94,7 +97,7 @@ def partition(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Cut a host off the network, or from one kind of peer; its daemons go on running."""
+    """Cut a host off the network, or from one kind of peer. Its daemons keep running."""
     # Its daemons of Ceph go on with the other hosts in these two cases.
     force = force or cut_from in ("clients", "controller")
     plan = (f"Cut the link of {host}" if cut_from == "all" else f"Cut {host} from {cut_from}",)
@@ -109,7 +112,7 @@ def heal(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Connect and start everything again, and wait for HEALTH_OK."""
+    """Reconnect and start everything again, and wait for HEALTH_OK."""
     session = Session(lab)
     with session.breaking_lab(), session.progress, session.planning(dry_run=dry_run):
         spec = session.require_lab()
@@ -124,9 +127,11 @@ def heal(
 
 
 _PEERS: dict[CutFrom, str] = {
-    "ceph": "Ceph: the host can be managed, and its daemons of Ceph are cut off too",
+    "ceph": (
+        "Ceph: Grampus can manage the host, but the Ceph daemons on the host are cut off, too"
+    ),
     "clients": "all but Ceph",
-    "controller": "Grampus, which runs no command there until the lab is healed",
+    "controller": "Grampus: no command runs there until `grampus lab fault heal`",
     "all": "the network",
 }
 

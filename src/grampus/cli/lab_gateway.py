@@ -29,15 +29,16 @@ gateway_app = make_noun("gateway", "Ceph's own S3 service on one host, for backu
 @command(gateway_app, "up", "grampus lab gateway up")
 def gateway_up(
     host: Annotated[
-        str | None, typer.Option(metavar="HOST", help="The host to run on (default: the last).")
+        str | None,
+        typer.Option(metavar="HOST", help="The host to run on (default: the last one)."),
     ] = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Start the gateway, with a user and buckets for backups; `lab up` brings it back."""
+    """Start the gateway, with a user and buckets for backups. `lab up` starts it again."""
     session = LabSession(lab)
-    buckets = f"Make the buckets {DEFAULT_BUCKET} and {LOCKED_BUCKET}"
+    buckets = f"Create the buckets {DEFAULT_BUCKET} and {LOCKED_BUCKET}"
     with session.breaking_lab(), session.progress, session.planning(dry_run=dry_run):
         service = lab_gateway(session)
         spec = service.plan_up(host, build_image=not dry_run)
@@ -78,11 +79,11 @@ def gateway_down(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Take the gateway away, with every bucket and all backups that are in it."""
+    """Remove the gateway, with all buckets and backups in it."""
     session = LabSession(lab)
     lab_gateway(session).require()
-    loss = "This deletes all buckets of the gateway and what is in them. Go on?"
+    loss = "This deletes all buckets of the gateway and their contents. Continue?"
     confirm(loss, yes=yes or dry_run)
     with session.breaking_lab(), session.progress, session.planning(dry_run=dry_run):
         lab_gateway(session).down()
-    make_output(output_format).text({"lab": lab}, f"The gateway of '{lab}' is gone.")
+    make_output(output_format).text({"lab": lab}, f"The gateway of '{lab}' is removed.")

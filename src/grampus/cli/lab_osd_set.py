@@ -35,26 +35,26 @@ STORES: tuple[ObjectStoreName, ...] = tuple(OBJECT_STORES)
 WordT = TypeVar("WordT", bound=str)
 
 osd_set_app = make_noun(
-    "osd-set", "Further OSDs beside the first ones, on media of their own.", under=lab_app
+    "osd-set", "Additional OSDs beside the first ones, on other media.", under=lab_app
 )
 
 
 @command(osd_set_app, "add", "grampus lab osd-set add disks --media hdd --wal-db nvme")
 def osd_set_add(
-    name: Annotated[str, typer.Argument(help="Name of the set; its pool is databases-NAME.")],
+    name: Annotated[str, typer.Argument(help="Name of the set. Its pool is databases-NAME.")],
     media: Annotated[
-        str, typer.Option(metavar="MEDIA", help="What its OSDs stand on: nvme, ssd or hdd.")
+        str, typer.Option(metavar="MEDIA", help="Media of the OSDs: nvme, ssd or hdd.")
     ],
     devices_per_host: Annotated[int, typer.Option(metavar="N", help="Devices on each host.")] = 1,
     osds_per_device: Annotated[
         int,
-        typer.Option(metavar="N", help="OSDs on each device, which share its limits evenly."),
+        typer.Option(metavar="N", help="OSDs on each device. They share its limits evenly."),
     ] = 1,
     wal_db: Annotated[
         str | None,
         typer.Option(
             metavar="MEDIA",
-            help="A device of its own for WAL and DB, beside each data device: ssd, nvme or "
+            help="A separate device for WAL and DB, beside each data device: ssd, nvme or "
             "optane (default: with the data).",
         ),
     ] = None,
@@ -62,20 +62,20 @@ def osd_set_add(
         str,
         typer.Option(
             metavar="STORE",
-            help="What its OSDs keep objects in: bluestore, or filestore up to Ceph 17.",
+            help="Object store of the OSDs: bluestore, or filestore up to Ceph 17.",
         ),
     ] = "bluestore",
     thread_cache_mib: Annotated[
         int | None,
         typer.Option(
-            metavar="MIB", help="TCMalloc's cache of all threads of an OSD (default 128)."
+            metavar="MIB", help="TCMalloc's cache for all threads of an OSD (default 128)."
         ),
     ] = None,
     cores_per_host: Annotated[
         float | None,
         typer.Option(
             metavar="CORES",
-            help="Cores that its OSDs of a host share evenly (default: two for each).",
+            help="Cores that the set's OSDs on a host share evenly (default: two for each OSD).",
         ),
     ] = None,
     size: Annotated[
@@ -88,13 +88,13 @@ def osd_set_add(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Add OSDs to every host, and a pool that is on them alone; `lab up` brings them back."""
+    """Add OSDs to every host, and a pool on these OSDs only. `lab up` starts them again."""
     session = LabSession(lab)
     with session.breaking_lab(), session.progress, session.planning(dry_run=dry_run):
         service, spec = lab_osd_sets(session), session.require_lab()
         asked_bytes = None if size is None else parse_bytes(size, what="OSD size")
         if asked_bytes is not None and asked_bytes < MIN_OSD_SIZE_BYTES:
-            raise UsageError(f"An OSD of {size} is too small.", "Give it at least 4G (--size).")
+            raise UsageError(f"An OSD of {size} is too small.", "Choose at least 4G (--size).")
         found = service.find(name)
         wal_db_media = None if wal_db is None else _word(wal_db, WAL_DB_MEDIA, "WAL/DB media")
         osds = len(spec.osd_hosts) * max(devices_per_host * osds_per_device, 1)
@@ -134,7 +134,7 @@ def osd_set_add(
 def osd_set_list(
     lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT_DEFAULT
 ) -> None:
-    """The lab's OSD sets, with their OSDs and the pools on them."""
+    """List the OSD sets of a lab, with their OSDs and pools."""
     session = LabSession(lab)
     views = lab_osd_sets(session).observe()
     make_output(output_format).table(
@@ -150,7 +150,7 @@ def osd_set_list(
             ]
             for view in views
         ],
-        "The lab has its first OSDs alone. `grampus lab osd-set add` adds a set.",
+        "The lab has only its first OSDs. `grampus lab osd-set add` adds a set.",
     )
 
 
@@ -162,13 +162,15 @@ def osd_set_remove(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Remove the set's OSDs and its pool, which must hold no image."""
+    """Remove the OSDs of a set and its pool. The pool must have no images."""
     session = LabSession(lab)
     lab_osd_sets(session).get(name)
-    confirm(f"This removes the OSD set '{name}' and its pool. Go on?", yes=yes or dry_run)
+    confirm(f"This removes the OSD set '{name}' and its pool. Continue?", yes=yes or dry_run)
     with session.breaking_lab(), session.progress, session.planning(dry_run=dry_run):
         lab_osd_sets(session).remove(name)
-    make_output(output_format).text({"lab": lab, "osd_set": name}, f"The OSD set '{name}' is gone.")
+    make_output(output_format).text(
+        {"lab": lab, "osd_set": name}, (f"The OSD set '{name}' is removed.")
+    )
 
 
 def osd_set_document(view: OsdSetView) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def start_databases(session: Session) -> None:
     for primary, change in database_replicas(session).settle_endpoints().items():
         if change.problem is not None:
             session.progress.note(
-                f"The read-only endpoint of {primary} could not be served: {change.problem}"
+                f"The read-only endpoint of {primary} cannot be started: {change.problem}"
             )
 
 

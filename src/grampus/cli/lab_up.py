@@ -33,7 +33,7 @@ def require_media(text: str | None) -> MediaName | None:
     for media in MEDIA:
         if text == media:
             return media
-    raise UsageError(f"There is no media called '{text}'.", f"Choose one of {', '.join(MEDIA)}.")
+    raise UsageError(f"'{text}' is not a media name.", f"Choose one of {', '.join(MEDIA)}.")
 
 
 @command(lab_app, "up", "grampus lab up --hosts 3 --osds-per-host 1 --media nvme")
@@ -47,7 +47,7 @@ def lab_up(
     ] = None,
     media: Annotated[
         str | None,
-        typer.Option(metavar="MEDIA", help="What OSDs stand on: nvme, ssd or hdd (default nvme)."),
+        typer.Option(metavar="MEDIA", help="Media of the OSDs: nvme, ssd or hdd (default nvme)."),
     ] = None,
     osd_size: Annotated[
         str | None,
@@ -60,8 +60,8 @@ def lab_up(
         str | None,
         typer.Option(
             metavar="IMAGE",
-            help="Host image: sid, trixie, or bookworm with Ceph 16 "
-            "(default: the first of sid and trixie that can be had).",
+            help="Host image: sid, trixie, or bookworm with Ceph 16 (default: the first "
+            "available of sid and trixie).",
         ),
     ] = None,
     secure: Annotated[
@@ -69,22 +69,22 @@ def lab_up(
         typer.Option(
             "--secure/--no-secure",
             metavar="",
-            help="Encrypt all that daemons and clients of the cluster send (msgr2 secure mode). "
-            "It costs CPU (default: no).",
+            help="Encrypt all traffic of the cluster's daemons and clients (msgr2 secure "
+            "mode). This costs CPU (default: no).",
         ),
     ] = None,
     osd_hosts: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="Hosts with OSDs, the first ones; the others are for databases alone "
+            help="Number of hosts with OSDs, the first ones. The others run only databases "
             "(default: all).",
         ),
     ] = None,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Bring the lab up: new, after `lab down --keep`, after a crash or after a reboot."""
+    """Start the lab: a new one, or again after `lab down --keep`, a crash or a reboot."""
     session, output = Session(lab, makes_lab=True), make_output(output_format)
     request = LabRequest(
         name=lab,
@@ -125,7 +125,7 @@ def lab_down(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Take the lab off this machine with all its databases; --keep leaves their data on disk."""
+    """Remove the lab from this machine with all its databases. --keep keeps their data on disk."""
     session, output = Session(lab), make_output(output_format)
     service, spec = session.lab(), session.require_lab_or_rest()
     databases = (
@@ -135,12 +135,12 @@ def lab_down(
     )
     if databases:
         confirm(
-            f"This deletes the lab '{lab}' and its databases: {', '.join(databases)}. Go on?",
+            (f"This deletes the lab '{lab}' and its databases: {', '.join(databases)}. Continue?"),
             yes=yes or dry_run,
         )
     with session.alone_in_lab(), session.progress, session.planning(dry_run=dry_run):
         if keep and service.find_spec() is not None and not dry_run:
             stop_databases(session)
         service.down(spec, keep=keep)
-    kept = "its data are kept" if keep else "nothing of it is left"
+    kept = "its data is kept" if keep else "all its data is removed"
     output.text({"lab": lab, "kept": keep}, f"The lab '{lab}' is down; {kept}.")

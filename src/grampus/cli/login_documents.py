@@ -39,5 +39,5 @@ def details_of_login(
     return {
         "connection": render_connection_string(endpoint, with_password=show_password),
         "client": client_command,
-        **({} if show_password else {"password": "in that option file, or with --show-password"}),
+        **({} if show_password else {"password": "in the option file, or with --show-password"}),
     }

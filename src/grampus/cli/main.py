@@ -27,7 +27,7 @@ def start(
     ] = False,
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", metavar="", help="Show on stderr what is logged, as it happens."),
+        typer.Option("--verbose", metavar="", help="Show log events on stderr, as they happen."),
     ] = False,
     show_version: Annotated[
         bool,

@@ -22,5 +22,6 @@ def note_records(session: LabSession) -> None:
         noting.ensure_noted()
     except GrampusError as error:
         session.progress.note(
-            f"What changed could not be noted on the images; the next command does it: {error}"
+            "The changes could not be recorded on the images. The next command records them: "
+            f"{error}"
         )

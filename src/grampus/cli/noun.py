@@ -19,8 +19,9 @@ from typer.models import CommandInfo
 class Noun(typer.Typer):
     """A group of verbs, and of nouns below it.
 
-    `modules` names the module that adds each word, in the order of --help. A noun without it has
-    the words that were added with it, verbs first.
+    `modules` names the module that adds each word, in the order of --help. `panels` does the same
+    for a noun of many words, which --help shows in a panel for each task. A noun without either
+    has the words that were added with it, verbs first.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class Noun(typer.Typer):
         help_text: str,
         modules: Mapping[str, str] | None = None,
         *,
+        panels: Mapping[str, Mapping[str, str]] | None = None,
         completes: bool = False,
     ) -> None:
         """`completes`: it has options that print and install completion for shells."""
@@ -47,7 +49,11 @@ class Noun(typer.Typer):
             context_settings={"help_option_names": ["--help", "-h"]},
         )
         self._above: Noun | None = None
-        self._modules = modules or {}
+        panels = panels or {"": modules or {}}
+        self._modules = {
+            word: module for panel in panels.values() for word, module in panel.items()
+        }
+        self._panels = {word: title for title, panel in panels.items() for word in panel}
         self._verbs: dict[str, CommandInfo] = {}
         self._nouns: dict[str, Noun] = {}
 
@@ -78,17 +84,26 @@ class Noun(typer.Typer):
         """
         if word in self._modules:
             import_module(self._modules[word])
+        command = self._read(word)
+        command.rich_help_panel = self._panels.get(word) or None
+        return command
+
+    def _read(self, word: str) -> Any:
         if word in self._nouns:
             return get_group(self._nouns[word])
-        return get_command_from_info(
+        command = get_command_from_info(
             self._verbs[word],
             pretty_exceptions_short=self.pretty_exceptions_short,
             rich_markup_mode=self.rich_markup_mode,
         )
+        for parameter in command.params:
+            if parameter.param_type_name == "argument":
+                _name_argument(parameter)
+        return command
 
     def _listed(self, word: str | None) -> str:
         if word is None or (self._modules and word not in self._modules):
-            raise ValueError(f"nobody would find {word!r} below {self.info.name!r}")
+            raise ValueError(f"{word!r} is not in the table of words of {self.info.name!r}")
         return word
 
 
@@ -117,6 +132,14 @@ class _Words(MutableMapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._noun.words())
+
+
+def _name_argument(argument: Any) -> None:
+    """Help, usage and errors show arguments as `NAME`, or `[NAME]` where it may be left out."""
+    shown = argument.metavar or argument.name.upper().replace("_", "-")
+    argument.metavar = shown
+    usage = shown if argument.required else f"[{shown}]"
+    argument.get_usage_pieces = lambda _context: [usage]
 
 
 def _nothing() -> None:

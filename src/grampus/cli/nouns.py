@@ -6,9 +6,8 @@ from grampus.cli.noun import Noun
 
 app = Noun(
     "grampus",
-    "MySQL databases on Ceph block storage: deployed, operated, proven and planned.\n\n"
-    "Start with [bold]grampus lab up[/bold], then "
-    "[bold]grampus db create demo --size 4G[/bold].",
+    "MySQL databases on Ceph block storage: create, operate and measure them.\n\nStart with "
+    "[bold]grampus lab up[/bold], then [bold]grampus db create demo --size 4G[/bold].",
     {
         "serve": "grampus.cli.serve",
         "lab": "grampus.cli.lab",

@@ -12,12 +12,15 @@ from grampus.cli.composition.lab import LabSession
 from grampus.cli.nouns import app
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption, LabOption, YesOption
 from grampus.cli.output import OutputFormat, make_output
+from grampus.core.clock import format_duration, format_moment
 from grampus.core.errors import UsageError
 from grampus.core.intervals import parse_timeout_s
 from grampus.operations.watching import AT_WORK, OperationView, OperationWatch
 
-operation_app = make_noun("operation", "Operations: at work, interrupted, ended.", under=app)
-NumberArgument = Annotated[int, typer.Argument(metavar="ID", help="The operation's number.")]
+operation_app = make_noun(
+    "operation", "Operations: running, interrupted and ended ones.", under=app
+)
+NumberArgument = Annotated[int, typer.Argument(help="The operation's number.")]
 _LAST = 10
 _DOING_WIDTH = 60
 # An undo may take as long as what it undoes; the command can be repeated.
@@ -27,14 +30,18 @@ _CANCEL_TIMEOUT_S = 600.0
 @command(operation_app, "list", "grampus operation list")
 def operation_list(
     last: Annotated[
-        int, typer.Option(metavar="N", help="Show the last N, besides those that have not ended.")
+        int,
+        typer.Option(
+            metavar="N",
+            help="Show the last N ended operations, in addition to those that have not ended.",
+        ),
     ] = _LAST,
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Operations that are at work or were interrupted, and the last that ended; oldest first."""
+    """List running and interrupted operations, and the last ended ones; oldest first."""
     if last < 0:
-        raise UsageError(f"{last} is no number of operations.", "Write 0 or more.")
+        raise UsageError(f"{last} is not a number of operations.", "Write 0 or more.")
     watch = _watch(LabSession(lab))
     views = {view.operation.id: view for view in (*watch.last(last), *watch.unfinished())}
     ordered = [views[number] for number in sorted(views)]
@@ -42,7 +49,7 @@ def operation_list(
         {"operations": [operation_document(view) for view in ordered]},
         ["id", "operation", "subject", "state", "started", "took", "by", "doing"],
         [_row(view) for view in ordered],
-        f"There was no operation in the lab '{lab}' yet.",
+        f"The lab '{lab}' has no operations yet.",
     )
 
 
@@ -52,7 +59,7 @@ def operation_show(
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """One operation: who asked for it, how far it has come, and what it waits for."""
+    """Show one operation: who started it, its progress, and what it waits for."""
     _show(output_format, _watch(LabSession(lab)).get(number))
 
 
@@ -61,12 +68,12 @@ def operation_wait(
     number: NumberArgument,
     timeout: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Wait at most so long, such as 10m (default: no limit)."),
+        typer.Option(metavar="TIME", help="Maximum time to wait, such as 10m (default: no limit)."),
     ] = None,
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Wait until an operation ends; the exit code is 1 unless it was done."""
+    """Wait until an operation ends. The exit code is 1 unless the operation succeeded."""
     timeout_s = None if timeout is None else parse_timeout_s(timeout)
     session = LabSession(lab)
     with session.progress:
@@ -83,7 +90,9 @@ def operation_cancel(
     yes: YesOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """End an operation's command, as Ctrl-C does: it is undone, or waits for the next command."""
+    """End an operation's command, as Ctrl-C does. The operation is undone, or the next command
+    finishes it.
+    """
     session = LabSession(lab)
     watch = _watch(session)
     view = watch.require_cancellable(number)
@@ -125,8 +134,8 @@ def _row(view: OperationView) -> list[str]:
         view.what,
         operation.subject,
         view.state,
-        f"{operation.started_at:%Y-%m-%d %H:%M:%S}",
-        f"{view.took_s:.1f} s",
+        format_moment(operation.started_at),
+        format_duration(view.took_s),
         operation.actor or "-",
         shorten(view.doing, _DOING_WIDTH, placeholder=" ...") or "-",
     ]
@@ -140,7 +149,7 @@ def _show(output_format: OutputFormat, view: OperationView) -> None:
         "step": operation.title,
         "detail": operation.detail,
         "error": operation.error,
-        "asked for by": operation.actor,
+        "started by": operation.actor,
         "command": f"grampus {process.command}{at_work}" if process else "",
         "next": "the next command finishes or undoes it" if view.state == "interrupted" else "",
     }
@@ -150,8 +159,8 @@ def _show(output_format: OutputFormat, view: OperationView) -> None:
             "id": str(operation.id),
             "operation": f"{view.what} of '{operation.subject}'",
             "state": view.state,
-            "started": f"{operation.started_at:%Y-%m-%d %H:%M:%S} UTC",
-            "took": f"{view.took_s:.1f} s",
+            "started": format_moment(operation.started_at),
+            "took": format_duration(view.took_s),
             **{name: value for name, value in rest.items() if value},
         },
     )

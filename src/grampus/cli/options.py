@@ -24,15 +24,15 @@ LabOption = Annotated[
     ),
 ]
 FormatOption = Annotated[
-    OutputFormat, typer.Option("--format", help="For people, or JSON alone on stdout.")
+    OutputFormat, typer.Option("--format", help="Output for people, or only JSON on stdout.")
 ]
 DryRunOption = Annotated[
     bool,
-    typer.Option(
-        "--dry-run", metavar="", help="Print the plan that would be carried out, and stop."
-    ),
+    typer.Option("--dry-run", metavar="", help="Print the plan, and change nothing."),
 ]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask.")]
+YesOption = Annotated[
+    bool, typer.Option("--yes", "-y", metavar="", help="Do not ask for confirmation.")
+]
 
 
 def in_lab(command: str, lab: str) -> str:
@@ -75,14 +75,16 @@ DriverOption = Annotated[
     DriverWord | None,
     typer.Option(
         "--driver",
-        help="The way from the image to the block device; the best that the host can, if left out.",
+        help="The driver between the image and the block device (default: the best one that "
+        "the host supports).",
     ),
 ]
 TransportOption = Annotated[
     TransportWord | None,
     typer.Option(
         "--transport",
-        help="How volumed talks to the kernel (asks for --driver volumed); auto takes the best.",
+        help="The transport between volumed and the kernel (needs --driver volumed). auto "
+        "chooses the best one.",
     ),
 ]
 # Words, not a Choice: what is misspelt gets a suggestion (`parse_write_path`).
@@ -91,11 +93,12 @@ WritePathOption = Annotated[
     typer.Option(
         "--write-path",
         metavar="direct|journal|cache",
-        help="How writes come to the image. direct (the default of a new volume): each by itself. "
-        "journal (of a new database): a flush appends them all to a journal beside it; nothing "
-        "flushed is lost. cache: a flush is done once it is on the host's own disk, and in the "
-        "journal at most --max-lag later, which is what a lost host may cost. volumed alone "
-        "serves the last two.",
+        help="When a write is durable. direct (default of a new volume): each write is in "
+        "the image. journal (default of a new database): a flush appends all earlier "
+        "writes to a journal in the cluster; no flushed data is lost. cache: a flush is "
+        "done when it is on the host's own disk, and reaches the journal at most "
+        "--max-lag later; a lost host can lose the commits of that time. journal and "
+        "cache need the driver volumed.",
     ),
 ]
 MaxLagOption = Annotated[
@@ -103,7 +106,7 @@ MaxLagOption = Annotated[
     typer.Option(
         "--max-lag",
         metavar="TIME",
-        help="With --write-path cache: how far the cluster may be behind what was flushed, 10ms "
+        help="With --write-path cache: maximum lag of the cluster behind flushed data, 10ms "
         "to 60s (default 100ms).",
     ),
 ]
@@ -112,8 +115,8 @@ JournalMemoryOption = Annotated[
     typer.Option(
         "--journal-memory",
         metavar="SIZE",
-        help="With --write-path journal or cache: the memory of the host for data that waits to be "
-        "written to the image, 16M to 1G (default 256M).",
+        help="With --write-path journal or cache: memory on the host for data that is not in "
+        "the image yet, 16M to 1G (default 256M).",
     ),
 ]
 BinlogRetentionOption = Annotated[
@@ -121,9 +124,9 @@ BinlogRetentionOption = Annotated[
     typer.Option(
         "--binlog-retention",
         metavar="TIME",
-        help="Keep binary logs for at least so long, such as 12h or 1d, for readers that Grampus "
-        "does not know, as far as their room allows (default 1h). What the archive or a replica "
-        "needs is kept anyway.",
+        help="Keep binary logs for at least this time, such as 12h or 1d, if there is space "
+        "(default 1h). Use it for readers that Grampus does not know. Grampus always "
+        "keeps the logs that the archive or a replica needs.",
     ),
 ]
 EncryptOption = Annotated[
@@ -131,15 +134,15 @@ EncryptOption = Annotated[
     typer.Option(
         "--encrypt",
         metavar="",
-        help="Encrypt what is stored of it, with a key of its own that this home's master key "
-        "seals (`grampus volume key`). For good: it cannot be switched on or off later. volumed "
-        "alone serves it.",
+        help="Encrypt all stored data with its own key. The master key of this home seals "
+        "that key (`grampus volume key`). Encryption cannot be changed later. It needs "
+        "the driver volumed.",
     ),
 ]
 RepairOption = Annotated[
     bool,
     typer.Option(
-        "--repair", metavar="", help="Write damaged copies anew from right ones, and look again."
+        "--repair", metavar="", help="Rewrite damaged copies from good ones, and check again."
     ),
 ]
 LAB_DEFAULT = DEFAULT_LAB

@@ -14,10 +14,8 @@ from grampus.cli.journal_details import (
     details_of_journal,
     details_of_read_cache,
 )
-from grampus.cli.volume import (
-    details_of_losses,
-)
-from grampus.core.intervals import format_age, format_interval
+from grampus.core.clock import format_duration, format_moment
+from grampus.core.intervals import format_interval
 from grampus.core.units import format_bytes
 from grampus.databases.growth.decide_growth import FileSystem, describe_room
 from grampus.databases.growth.growth_rule import details_of_growth
@@ -31,7 +29,7 @@ from grampus.databases.server_end import explain_end
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
 from grampus.databases.view import DatabaseView, explain_server_user
 from grampus.volumes.live import LiveVolume
-from grampus.volumes.write_paths import describe_written
+from grampus.volumes.write_paths import describe_safety
 
 
 def overview_document(view: DatabaseView, seen: Overview, now: datetime) -> dict[str, Any]:
@@ -81,12 +79,12 @@ def pairs_of_condition(view: DatabaseView, seen: Overview) -> dict[str, str]:
     if seen.warnings:
         pairs["warnings"] = "\n".join(map(_describe_warning, seen.warnings))
     if seen.server is not None:
-        pairs["up"] = f"{format_age(seen.server.uptime_s)}, {_connections(seen)}"
+        pairs["up"] = f"{format_duration(seen.server.uptime_s)}, {_connections(seen)}"
     if seen.server_problem is not None:
         pairs["up"] = f"not known: {seen.server_problem}"
     if seen.waiting:
         waiting = ", ".join(seen.waiting)
-        pairs["pending"] = f"{waiting}: `grampus db restart {name}` makes it so"
+        pairs["pending"] = f"{waiting}: `grampus db restart {name}` applies it"
     return pairs
 
 
@@ -130,11 +128,11 @@ def pairs_of_snapshots(view: DatabaseView, seen: Overview, now: datetime) -> dic
     pairs = {"snapshots": "none"}
     if seen.snapshots.snapshots:
         newest = seen.snapshots.snapshots[-1]
-        age = format_age((now - newest.created_at).total_seconds())
+        age = format_duration((now - newest.created_at).total_seconds())
         since_bytes = seen.snapshots.since_last_bytes or 0
         pairs["snapshots"] = (
-            f"{len(seen.snapshots.snapshots)}, with {format_bytes(_used_bytes(seen))}; the newest "
-            f"is {newest.name}, {age} old, {format_bytes(since_bytes)} written since"
+            f"{len(seen.snapshots.snapshots)}, with {format_bytes(_used_bytes(seen))}; the "
+            f"newest is {newest.name}, {age} old, {format_bytes(since_bytes)} written since"
         )
     if schedule is not None and seen.next_snapshot_at is not None:
         pairs["next snapshot"] = _describe_next(schedule, seen.next_snapshot_at, now)
@@ -154,7 +152,7 @@ def describe_standing(standing: ReplicaStanding) -> str:
 
 
 def _describe_warning(event: DatabaseEvent) -> str:
-    return f"{event.reason} (since {event.at:%Y-%m-%d %H:%M:%S} UTC, `{event.actor}` says)"
+    return f"{event.reason} (since {format_moment(event.at)}, from `{event.actor}`)"
 
 
 def _describe_replica(replica: ReplicaView) -> str:
@@ -171,8 +169,8 @@ def _connections(seen: Overview) -> str:
 def _describe_next(schedule: SnapshotSchedule, at: datetime, now: datetime) -> str:
     every = f"every {format_interval(schedule.every_s)}"
     if at <= now:
-        return f"due ({every}): `grampus serve` takes it, or `grampus db snapshot due`"
-    return f"{at:%Y-%m-%d %H:%M} UTC ({every})"
+        return f"due ({every}): `grampus serve` or `grampus db snapshot due` takes it"
+    return f"{format_moment(at)} ({every})"
 
 
 def _used_bytes(seen: Overview) -> int:
@@ -241,7 +239,7 @@ def pairs_of_server(
         "buffer pool": format_bytes(view.record.buffer_pool_bytes),
         "protected": "yes" if spec.protected else "no",
         **({"labels": render_labels(spec.labels)} if spec.labels else {}),
-        "created": view.record.created_at.isoformat(timespec="seconds"),
+        "created": format_moment(view.record.created_at),
     }
 
 
@@ -252,18 +250,16 @@ def pairs_of_volume(
     spec, volume = view.record.spec, view.volume
     attachment = volume.attachment if volume else None
     seen = view.record.last_verification
+    image = f"{volume.spec.pool}/{volume.spec.image}" if volume else None
     return {
-        "volume": f"{volume.spec.pool}/{volume.spec.image}, {format_bytes(spec.size_bytes)}"
-        if volume
-        else "-",
+        **({"volume": f"{image}, {format_bytes(spec.size_bytes)}"} if image else {}),
         **({"space": describe_room(room)} if room else {}),
-        "driver": f"{attachment.driver} ({attachment.driver_reason})" if attachment else "-",
-        "write path": describe_written(spec),
-        "encryption": spec.encryption or "none",
+        **({"driver": f"{attachment.driver} ({attachment.driver_reason})"} if attachment else {}),
+        "write path": describe_safety(spec),
+        **({"encryption": spec.encryption} if spec.encryption else {}),
         **details_of_growth(view.record.growth, view.record.guard),
-        **(details_of_losses(volume) if volume else {}),
         **(details_of_journal(live.journal) if live else {}),
         **(details_of_counts(live.journal_counts) if live else {}),
         **(details_of_read_cache(live.read_cache) if live else {}),
-        **({"verified": f"{seen.at:%Y-%m-%d %H:%M} UTC: {seen.said}"} if seen else {}),
+        **({"verified": f"{format_moment(seen.at)}: {seen.said}"} if seen else {}),
     }

@@ -19,6 +19,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from grampus.core.clock import format_duration
 from grampus.core.errors import Planned
 
 
@@ -94,7 +95,7 @@ class TerminalProgress(_Reporting):
         self._task = None
         mark = "[red]✗[/red]" if failed else "[green]✓[/green]"
         took_s = time.monotonic() - self._began_s
-        self._console.print(f"{mark} {escape(self._name)} [dim]{took_s:.1f} s[/dim]")
+        self._console.print(f"{mark} {escape(self._name)} [dim]{format_duration(took_s)}[/dim]")
 
 
 class PlainProgress(_Reporting):

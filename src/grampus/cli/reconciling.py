@@ -24,7 +24,7 @@ def state_rebuild_of(session: Session) -> StateRebuild:
 
 def reconcile(session: Session) -> None:
     """Correct the state by what the images tell, and say what became of it; alone in the lab."""
-    session.progress.phase("Ask the images of the cluster")
+    session.progress.phase("Read the metadata of the images")
     reconciled = state_rebuild_of(session).reconcile()
     session.state_watch().take_over()
     note_records(session)
@@ -36,18 +36,20 @@ def describe_reconciled(reconciled: Reconciled) -> list[str]:
     """What was corrected, in sentences."""
     plan = reconciled.plan
     sentences = [
-        "The state of Grampus was older than the cluster: somebody put a copy of it back. Grampus "
-        "has corrected it by what the images of the cluster say."
+        "The state of Grampus was older than the cluster: a copy of the state had been "
+        "restored. Grampus has corrected the state from the metadata of the images."
     ]
     if plan.changed:
         sentences.append(f"Corrected: {', '.join(plan.names(plan.changed))}.")
     gone = sorted(set(plan.names(plan.removed)) - set(plan.names(plan.changed)))
     if gone:
-        sentences.append(f"Removed from the state, since their images are gone: {', '.join(gone)}.")
+        sentences.append(
+            f"Removed from the state, because their images do not exist: {', '.join(gone)}."
+        )
     sentences += [
         f"The operation {operation.kind} on '{operation.subject}', which began at "
         f"{operation.started_at[:19].replace('T', ' ')} UTC, had not ended when the copy was "
-        "taken. It is closed: nothing of it was finished or undone."
+        "taken. Grampus has closed the operation without finishing or undoing it."
         for operation in reconciled.closed
     ]
     return [*sentences, *(f"Not corrected: {sentence}" for sentence in plan.conflicts)]

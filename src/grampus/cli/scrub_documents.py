@@ -22,12 +22,12 @@ def rows_of_scrub(scrub: ScrubReport) -> list[list[str]]:
     for one in scrub.damaged:
         now = "damaged"
         if scrub.is_repaired is not None:
-            now = "damaged still" if (one.name, one.snapshot) in left else "repaired"
+            now = "still damaged" if (one.name, one.snapshot) in left else "repaired"
         rows.append(["object", _place(one), describe_damage(one), now])
     for wrong in scrub.wrong_maps:
         some = "1 object" if wrong.objects == 1 else f"{wrong.objects} objects"
         lacked = f"its object map lacked {some}"
-        rows.append(["snapshot", wrong.snapshot, lacked, "made anew"])
+        rows.append(["snapshot", wrong.snapshot, lacked, "made again"])
     return rows
 
 
@@ -36,20 +36,20 @@ def advise_on_scrub(scrub: ScrubReport, *, repair: str, restore: str) -> list[st
     lines = []
     if scrub.damaged and (not scrub.is_repaired or scrub.still_damaged):
         lines.append(
-            f"Clients read right copies all the same. `{repair}` writes the damaged ones anew."
+            f"Clients still read good copies. `{repair}` rewrites the damaged ones."
             if scrub.is_repaired is None
-            else f"What is still damaged has no copy that is known to be right: {restore}."
+            else f"Some damaged data has no copy that is known to be good: {restore}."
         )
     if scrub.wrong_maps:
         lines.append(
-            "Those snapshots were read as zeros where their object maps lacked something, and are "
-            "read rightly now. Clones and backups that were made of them before may hold those "
-            "zeros: verify them, or make them anew."
+            "Parts of those snapshots were read as zeros, because their object maps were "
+            "incomplete. They are read correctly now. Clones and backups of these snapshots "
+            "from before may have those zeros: verify them, or make them again."
         )
     if scrub.others_damaged:
         lines.append(
-            f"Beside it, {len(scrub.others_damaged)} objects of others in the same placement "
-            "groups are damaged: verify those too."
+            f"Also, {len(scrub.others_damaged)} objects of other images in the same placement "
+            "groups are damaged: verify those images, too."
         )
     return lines
 

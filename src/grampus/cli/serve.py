@@ -23,7 +23,7 @@ from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, DryRunOption, Forma
 from grampus.cli.output import OutputFormat
 from grampus.cli.progress_bar import PlainProgress
 from grampus.cli.serve_jobs import due_jobs
-from grampus.core.clock import Clock, SystemClock
+from grampus.core.clock import Clock, SystemClock, format_moment
 from grampus.core.errors import RefusedError
 from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.controller.keeping import keep_warnings
@@ -42,15 +42,16 @@ _PATIENCE_S = 1.0  # commands that look whether one runs hold its lock for a mom
 @command(app, "serve", "grampus serve --format json")
 def serve(
     once: Annotated[
-        bool, typer.Option("--once", metavar="", help="Each job once, and end; for cron.")
+        bool, typer.Option("--once", metavar="", help="Run each job once, then end; for cron.")
     ] = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Look after databases until it is ended (Ctrl-C, SIGTERM): growth, guard, schedules.
+    """Take care of the databases until the command is ended (Ctrl-C, SIGTERM): growth, guard,
+    schedules.
 
-    One line an event; with --format json, each is a JSON document.
+    The command prints one line for each event. With --format json, each event is a JSON document.
     """
     session = Session(lab)
     session.require_lab()
@@ -72,7 +73,7 @@ def serve(
         stop = threading.Event()
         named = ", ".join(job.name for job in jobs)
         printer.tell(
-            _CONTROLLER, ControllerEvent("", "started", f"Looking after '{lab}': {named}.")
+            _CONTROLLER, ControllerEvent("", "started", f"Serving the lab '{lab}': {named}.")
         )
         try:
             controller.run(stop)
@@ -83,7 +84,10 @@ def serve(
             left = []
         text = "Ended."
         if left:
-            text = f"Ended while at work on {', '.join(left)}: the next command goes on with it."
+            text = (
+                f"Ended while working on {', '.join(left)}. The next command finishes or "
+                "undoes this work."
+            )
         printer.tell(_CONTROLLER, ControllerEvent("", "stopped", text))
 
 
@@ -132,7 +136,7 @@ class EventPrinter:
 
     def _as_text(self, event: ControllerEvent) -> str:
         said = f"{event.text} {event.remedy}".rstrip()
-        return f"{self._clock.now():%Y-%m-%d %H:%M:%S}  {event.level:<9}  {said}"
+        return f"{format_moment(self._clock.now())}  {event.level:<9}  {said}"
 
 
 def is_journald(stream: str, output: TextIO) -> bool:
@@ -156,8 +160,8 @@ def _alone(session: Session) -> Iterator[None]:
             stack.enter_context(hold_lock(session.home, lock, session.clock, timeout_s=_PATIENCE_S))
         except RefusedError as error:
             raise RefusedError(
-                f"Another `grampus serve` looks after '{session.lab_name}' already.",
-                "One is enough; end it first if this one shall take over.",
+                f"Another `grampus serve` already runs for '{session.lab_name}'.",
+                "One is enough. To replace it, end the other one first.",
                 code="busy",
             ) from error
         yield

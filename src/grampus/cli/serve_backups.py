@@ -11,6 +11,7 @@ from types import MappingProxyType
 from grampus.cli.composition.backups import backup_schedules
 from grampus.cli.composition.session import Session
 from grampus.cli.due_backups import carry_out_due_tests, take_due_backups
+from grampus.core.clock import format_duration
 from grampus.databases.backup.backup_schedules import CarriedBackup
 from grampus.databases.backup.decide_schedule import ArchiveChecks
 from grampus.databases.backup.quiet_logs import QuietLogs
@@ -152,9 +153,13 @@ def join_logs(session: Session) -> list[ControllerEvent]:
 
 
 def _late(database: str, lag_s: float) -> ControllerEvent:
-    text = f"Binary logs of {database} are copied more than {ARCHIVE_LAG_S:g} s late."
+    text = (
+        f"The archive of binary logs of {database} is more than "
+        f"{format_duration(ARCHIVE_LAG_S)} behind."
+    )
     remedy = (
-        "See whether the place of the backups, or this machine, is slow (`db show` has the lag)."
+        "Check whether the place of the backups, or this machine, is slow. `grampus db show` "
+        "shows the lag."
     )
     details = {"lag_s": round(lag_s, 1)}
     return ControllerEvent(database, "archive-late", text, "warning", details, remedy)
@@ -167,7 +172,7 @@ def carry_out_tests(session: Session) -> list[ControllerEvent]:
         name = one.database
         if one.tested is not None and one.tested.test.problem is None:
             tested = one.tested.manifest.id
-            text = f"The backup {tested} was restored and looked through: it is good."
+            text = f"The restore test of the backup {tested} was successful."
             events.append(ControllerEvent(name, "backup-tested", text))
         if one.found is not None:
             text = f"The last restore test of {name} failed: {one.found}"
@@ -183,10 +188,12 @@ def _events(carried: list[CarriedBackup]) -> list[ControllerEvent]:
     for one in carried:
         name = one.database
         if one.taken is not None:
-            text = f"The backup {one.taken} was taken by schedule: {one.why}."
+            text = f"The schedule took the backup {one.taken}: {one.why}."
             events.append(ControllerEvent(name, "backup-taken", text))
         if one.deleted:
-            text = f"Backups that need not be kept are gone: {', '.join(one.deleted)}."
+            text = (
+                f"Backups that the schedule does not keep were deleted: {', '.join(one.deleted)}."
+            )
             events.append(ControllerEvent(name, "backups-let-go", text))
         events += [failure_of(name, problem) for problem in one.problems]
     return events

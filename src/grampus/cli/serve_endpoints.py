@@ -18,12 +18,12 @@ def keep_endpoints(replicas: DatabaseReplicas) -> list[ControllerEvent]:
         if change.problem is not None:
             events.append(failure_of(primary, change.problem))
         elif change.is_other and endpoint.host is not None:
-            led_to = ", ".join(endpoint.members) or "nobody"
-            text = f"The read-only endpoint of {primary} is on {endpoint.host}, and leads to "
+            led_to = ", ".join(endpoint.members) or "no replica"
+            text = f"The read-only endpoint of {primary} is on {endpoint.host}, with "
             events.append(ControllerEvent(primary, "endpoint-changed", f"{text}{led_to}."))
         if endpoint.host is not None and not endpoint.members:
-            text = f"The read-only endpoint of {primary} leads to nobody: no replica can be read."
-            remedy = f"`grampus db replica list {primary}` says why."
+            text = f"The read-only endpoint of {primary} has no readable replica."
+            remedy = f"`grampus db replica list {primary}` shows the reasons."
             events.append(
                 ControllerEvent(primary, "endpoint-empty", text, "warning", remedy=remedy)
             )

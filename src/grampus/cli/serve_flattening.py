@@ -15,6 +15,6 @@ def flatten_due(flattening: DueFlattening) -> list[ControllerEvent]:
         if one.problem is not None:
             events.append(failure_of(one.database, one.problem))
         elif one.is_flat:
-            text = f"The volume of {one.database} was flattened: it stands alone now."
+            text = f"The volume of {one.database} was flattened. It is independent now."
             events.append(ControllerEvent(one.database, "flattened", text))
     return events

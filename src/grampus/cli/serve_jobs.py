@@ -124,14 +124,14 @@ def take_snapshots(schedules: SnapshotSchedules) -> list[ControllerEvent]:
     for carried in schedules.carry_out():
         name = carried.database
         if carried.taken is not None:
-            text = f"The snapshot '{carried.taken}' of {name} was taken by schedule."
+            text = f"The schedule took the snapshot '{carried.taken}' of {name}."
             events.append(ControllerEvent(name, "snapshot-taken", text))
         if carried.deleted:
-            text = f"Snapshots of {name} that need not be kept are gone: "
+            text = f"Snapshots of {name} that the schedule does not keep were deleted: "
             text += f"{', '.join(carried.deleted)}."
             events.append(ControllerEvent(name, "snapshots-let-go", text))
         for snapshot, why in carried.kept.items():
-            text = f"The snapshot '{snapshot}' of {name} was to be let go and stays: {why}"
+            text = f"The snapshot '{snapshot}' of {name} could not be deleted: {why}"
             events.append(ControllerEvent(name, "snapshot-kept", text, "warning"))
         if carried.problem is not None:
             events.append(ControllerEvent(name, "failed", carried.problem, "failed"))

@@ -8,7 +8,7 @@ from grampus.databases.replicas.renewals import Renewal, RenewalReason, ReplicaR
 REPLICAS_EVERY_S = 60.0
 _WHY: dict[RenewalReason, str] = {
     "schedule": "by schedule",
-    "too-far-behind": "because its primary no longer had the binary logs that it lacked",
+    "too-far-behind": "because its primary no longer had the missing binary logs",
 }
 
 
@@ -33,9 +33,9 @@ def _warn_of(renewal: Renewal) -> ControllerEvent:
     return ControllerEvent(
         name,
         "replica-ahead",
-        renewal.problem or f"The replica {name} is ahead.",
+        renewal.problem or f"The replica {name} is ahead of its primary.",
         "warning",
-        remedy=f"Save the transactions with `grampus db replica errant {name} --output FILE`, keep "
-        f"them with `grampus db replica promote {name}`, or give them up with `grampus db replica "
-        f"renew {name} --discard-errant`.",
+        remedy=f"Save the transactions with `grampus db replica errant {name} --output FILE`, "
+        f"keep them with `grampus db replica promote {name}`, or discard them with "
+        f"`grampus db replica renew {name} --discard-errant`.",
     )

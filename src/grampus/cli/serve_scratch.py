@@ -15,7 +15,7 @@ def clear_scratch(leftovers: ScratchLeftovers) -> list[ControllerEvent]:
         if one.problem is not None:
             events.append(failure_of(one.name, one.problem))
             continue
-        text = f"{one.name} was made for a while by a {one.maker.what} that was cut off; "
-        text += "it is deleted."
+        text = f"{one.name} is a temporary database of an interrupted {one.maker.what}; "
+        text += "Grampus deletes it."
         events.append(ControllerEvent(one.maker.database, "scratch-cleared", text))
     return events

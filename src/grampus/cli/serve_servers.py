@@ -32,7 +32,7 @@ def _events_of(one: FailedServer) -> list[ControllerEvent]:
             ControllerEvent(name, "server-restarted", done, "done", details),
         ]
     if failure.problem:
-        text += f" It could not be started again: {failure.problem}"
+        text += f" The server could not be started again: {failure.problem}"
     if one.why_not:
-        text += f" It is not started again: {one.why_not}"
+        text += f" The server is not started again: {one.why_not}"
     return [ControllerEvent(name, "server-failed", text, "failed", details, remedy)]

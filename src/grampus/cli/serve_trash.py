@@ -14,10 +14,10 @@ def empty_trash(trash: DatabaseTrash) -> list[ControllerEvent]:
     for purged in trash.purge_expired():
         name, error = purged.database, purged.problem
         if error is None:
-            text = f"{purged.key} has had its time in the trash, and is removed for good."
+            text = f"{purged.key} has expired, and was removed from the trash for good."
             events.append(ControllerEvent(name, "trash-emptied", text))
         elif error.code == "has-clones":
-            text = f"{purged.key} has had its time and stays in the trash: {error.problem}"
+            text = f"{purged.key} has expired but stays in the trash: {error.problem}"
             events.append(ControllerEvent(name, "trash-kept", text, "warning", {}, error.remedy))
         elif error.code != "busy":
             events.append(failure_of(name, error))

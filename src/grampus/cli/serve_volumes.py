@@ -28,7 +28,10 @@ def decide_warning(name: str, live: LiveVolume | None) -> ControllerEvent | None
     silent_s = live.journal.silent_s if live.journal else None
     if live.state != "stalled" and silent_s is None:
         return None
-    text = f"The cluster does not answer the volume of {name}: its reads and writes wait."
-    remedy = f"`grampus volume show {name}` says since when, and `ceph health` may say why."
+    text = f"The cluster does not answer requests of the volume of {name}: reads and writes wait."
+    remedy = (
+        f"`grampus volume show {name}` shows since when, and `grampus lab status` shows "
+        "the health of the cluster."
+    )
     details = {} if silent_s is None else {"silent_s": silent_s}
     return ControllerEvent(name, "volume-stalled", text, "warning", details, remedy)

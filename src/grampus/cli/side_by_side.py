@@ -63,8 +63,8 @@ class SharedProgress(PlainProgress):
         return text if subject is None else f"{subject}: {text}"
 
     def _draw(self) -> None:
-        at_work = f"; at work on {', '.join(self._at_work)}" if self._at_work else ""
-        said = f"{self._done} of {self._subjects} looked after{at_work}"
+        at_work = f"; working on {', '.join(self._at_work)}" if self._at_work else ""
+        said = f"{self._done} of {self._subjects} done{at_work}"
         self._whole.detail(said, fraction=self._done / self._subjects)
 
 
@@ -96,7 +96,9 @@ def for_each(
     try:
         done = side.run(lanes, work_shown, patience_s=None)
     except KeyboardInterrupt:
-        progress.note("Ending what is at work. Ctrl-C again leaves that to the next command.")
+        progress.note(
+            "Ending the running work. Press Ctrl-C again to leave it to the next command."
+        )
         # Those that run before anybody is told: what a thread undoes takes commands too.
         running = commands_at_work()
         side.interrupt(lambda: ask_to_end(running))

@@ -32,7 +32,7 @@ from grampus.state.store import Store
 from grampus.state.stored import StoredRecord
 from grampus.volumes.records import VOLUME_RECORD
 
-state_app = make_noun("state", "What Grampus itself remembers, and how to have it back.", under=app)
+state_app = make_noun("state", "The state of Grampus: rebuild it, and copy it.", under=app)
 # What else GRAMPUS_HOME holds of databases.
 _NOT_COPIED = ("secrets", "labs", "runs")
 _SHOWN = {
@@ -48,9 +48,9 @@ def state_rebuild(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Rebuild a lost state from what the images of the cluster say.
+    """Rebuild a lost state from the metadata of the cluster's images.
 
-    Records that are there stay as they are, and nothing that runs is touched: databases serve on.
+    Existing records stay unchanged, and running databases keep running.
     """
     session = Session(lab, makes_lab=True, on_copy=dry_run)
     # Nobody else may make a record between the look at what there is and the writing.
@@ -58,7 +58,7 @@ def state_rebuild(
     with alone, session.progress:
         lost = find_lost_records(session.home, session.store, lab)
         restore_lab(session.store, lab, lost)
-        session.progress.phase("Ask the images of the cluster")
+        session.progress.phase("Read the metadata of the images")
         rebuild = state_rebuild_of(session)
         rebuilt = rebuild.plan()
         if not dry_run:
@@ -85,21 +85,19 @@ def state_rebuild(
 
 @command(state_app, "backup", "grampus state backup /mnt/safe/grampus-state.db")
 def state_backup(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Where the copy goes; no file of that name.")
-    ],
+    file: Annotated[Path, typer.Argument(help="The file for the copy. It must not exist.")],
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Copy the state of all labs to a file; put back later, it is safe.
+    """Copy the state of all labs to a file. The copy can be restored safely later.
 
-    Other commands may run meanwhile. The copy holds records, operations and warnings. It holds no
+    Other commands can run meanwhile. The copy has records, operations and warnings. It has no
     passwords and no keys: those are files in GRAMPUS_HOME/secrets.
     """
     home, target = Home.from_environment(), file.absolute()
     if not home.store_file.exists():
         raise NotFoundError(
-            f"{home.root} has no state that could be copied.",
-            "Set GRAMPUS_HOME to the directory that holds it.",
+            f"{home.root} has no state to copy.",
+            "Set GRAMPUS_HOME to the directory with the state.",
         )
     store = Store(home.store_file)
     try:
@@ -112,11 +110,11 @@ def state_backup(
         "not_included": [str(home.root / name) for name in _NOT_COPIED],
     }
     text = (
-        f"The state is copied to {target}, without passwords and keys. Copy {home.root}/secrets "
-        "too, to a place that nobody else can read."
+        f"The state is copied to {target}, without passwords and keys. Copy "
+        f"{home.root}/secrets, too, to a place that nobody else can read."
     )
     if closed:
-        text += f" Operations that had not ended, and are closed in the copy: {closed}."
+        text += f" Operations that had not ended are closed in the copy: {closed}."
     make_output(output_format).text(document, text)
 
 
@@ -125,18 +123,18 @@ def conclusion(lab: str, rebuilt: Rebuilt, count: int, *, dry_run: bool) -> str:
     plan = rebuilt.plan
     word = "would be rebuilt" if dry_run else "rebuilt"
     lines = [
-        f"{count} records of the lab '{lab}' {word}; {plan.kept} were there already. "
-        f"Images not of this lab: {plan.foreign}."
+        f"{count} records of the lab '{lab}' {word}; {plan.kept} already existed. Images of "
+        f"other labs: {plan.foreign}."
     ]
     lines += [f"Not rebuilt: {sentence}" for sentence in plan.conflicts]
     lines += [
-        f"The passwords of '{name}' are not in this home. Its server and its users' logins go on; "
-        f"`grampus db clone {name} NEW` makes a copy with new ones."
+        f"The passwords of '{name}' are not in this home. Its server and the logins of its "
+        f"users still work. `grampus db clone {name} NEW` makes a copy with new passwords."
         for name in rebuilt.without_passwords
     ]
     lines += [
-        f"'{name}' was being made or removed when the state was lost: `grampus db delete {name} "
-        "--now` ends it."
+        f"'{name}' was being created or removed when the state was lost. `grampus db delete "
+        f"{name} --now` removes it."
         for name in rebuilt.unfinished
     ]
     return "\n".join(lines)

@@ -34,6 +34,7 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import make_output
 from grampus.cli.work import work_on_volumes
+from grampus.core.clock import format_duration
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.names import require_name
 from grampus.core.units import format_bytes, parse_bytes
@@ -46,9 +47,9 @@ from grampus.volumes.model import VolumeRecord, WritePath
 from grampus.volumes.service import VolumeService
 from grampus.volumes.write_paths import (
     WriteBounds,
+    describe_safety,
     describe_written,
     explain_losses,
-    format_ms,
     is_asked_for,
     journal_memory_of,
     parse_write_options,
@@ -58,25 +59,33 @@ volume_app = make_noun(
     "volume",
     "RBD images attached to hosts.",
     under=app,
-    modules={
-        "create": "grampus.cli.volume",
-        "list": "grampus.cli.volume",
-        "show": "grampus.cli.volume",
-        "attach": "grampus.cli.volume",
-        "resize": "grampus.cli.volume",
-        "set": "grampus.cli.volume",
-        "replay": "grampus.cli.volume",
-        "fence": "grampus.cli.volume",
-        "detach": "grampus.cli.volume",
-        "delete": "grampus.cli.volume",
-        "migrate": "grampus.cli.volume_migrate",
-        "rotate": "grampus.cli.volume_migrate",
-        "verify": "grampus.cli.volume_verify",
-        "trim": "grampus.cli.volume_trim",
-        "clone": "grampus.cli.volume_snapshot",
-        "flatten": "grampus.cli.volume_snapshot",
-        "snapshot": "grampus.cli.volume_snapshot",
-        "key": "grampus.cli.volume_key",
+    panels={
+        "Create and use": {
+            "create": "grampus.cli.volume",
+            "list": "grampus.cli.volume",
+            "show": "grampus.cli.volume",
+            "attach": "grampus.cli.volume",
+            "detach": "grampus.cli.volume",
+            "resize": "grampus.cli.volume",
+            "set": "grampus.cli.volume",
+            "trim": "grampus.cli.volume_trim",
+        },
+        "Protect the data": {
+            "snapshot": "grampus.cli.volume_snapshot",
+            "verify": "grampus.cli.volume_verify",
+            "rotate": "grampus.cli.volume_migrate",
+            "key": "grampus.cli.volume_key",
+        },
+        "Move and copy": {
+            "clone": "grampus.cli.volume_snapshot",
+            "flatten": "grampus.cli.volume_snapshot",
+            "migrate": "grampus.cli.volume_migrate",
+        },
+        "Recover and delete": {
+            "fence": "grampus.cli.volume",
+            "replay": "grampus.cli.volume",
+            "delete": "grampus.cli.volume",
+        },
     },
 )
 NameArgument = Annotated[str, typer.Argument(help="The volume's name.")]
@@ -97,7 +106,7 @@ def volume_create(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Make a volume; attaching it the first time gives it an XFS file system."""
+    """Create a volume. The first attach creates an XFS file system on it."""
     require_name("volume", name)
     size_bytes = parse_bytes(size)
     path, bounds = parse_write_options(write_path, max_lag, journal_memory)
@@ -111,16 +120,14 @@ def volume_create(
             **bounds,
         )
         image = f"{'encrypted ' if encrypt else ''}image {spec.pool}/{spec.image}"
-        session.runner.propose(lambda: [f"Make the {image} ({format_bytes(size_bytes)})"])
+        session.runner.propose(lambda: [f"Create the {image} ({format_bytes(size_bytes)})"])
         record = volumes.create(spec)
-    make_output(output_format).details(
-        volume_document(record), details_of_record(record) | details_of_losses(record)
-    )
+    make_output(output_format).details(volume_document(record), details_of_record(record))
 
 
 @command(volume_app, "list", "grampus volume list")
 def volume_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT_DEFAULT) -> None:
-    """All volumes."""
+    """List all volumes."""
     session = Session(lab)
     session.require_lab()
     records = session.volumes().all()
@@ -148,7 +155,7 @@ def volume_show(
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """The image, where it is attached, through which driver, and how that does now."""
+    """Show a volume: its image, its host, its driver, and its state."""
     volumes = Session(lab).volumes()
     record, live = volumes.get(name), volumes.observe_live(name)
     is_unapplied = _observe_unapplied(volumes, record)
@@ -162,14 +169,13 @@ def volume_show(
         "local_asides": [aside.path for aside in asides],
         "live": live.model_dump(mode="json") if live is not None else None,
     }
-    pairs = details_of_record(record) | details_of_losses(record)
+    pairs = details_of_record(record) | {"write path": describe_safety(record.spec)}
     if master_key is not None:
         missing = "" if master_key.is_here else ", which this home does not have"
         pairs["encryption"] += f", key sealed with the master key {master_key.id}{missing}"
     if is_unapplied:
         pairs["journal"] = (
-            f"holds what the image does not: the next attach applies it, or "
-            f"`grampus volume replay {name}`"
+            f"not applied completely: the next attach applies it, or `grampus volume replay {name}`"
         )
     pairs |= details_of_asides(asides)
     make_output(output_format).details(document, pairs | details_of_live(live))
@@ -187,7 +193,7 @@ def volume_attach(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Attach a volume to a host and mount it, or mend an attachment that died."""
+    """Attach a volume to a host and mount it, or repair an attachment that has crashed."""
     asked_driver, asked_transport = DRIVER_NAMES[driver], TRANSPORT_NAMES[transport]
     with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
         _require_free_of_database(session, name, to_host=host)
@@ -204,7 +210,7 @@ def volume_resize(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Grow a volume and its file system while it is used; it cannot shrink."""
+    """Grow a volume and its file system while they are used. A volume cannot shrink."""
     size_bytes = parse_bytes(size)
     with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
         if _holds_database(session, name):
@@ -225,7 +231,7 @@ def volume_set(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Choose how a detached volume is written to, from its next attachment on."""
+    """Set the write path of a detached volume, from its next attach on."""
     path, bounds = parse_write_options(write_path, max_lag, journal_memory)
     require_something_to_set(path, bounds)
     with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
@@ -234,14 +240,13 @@ def volume_set(
             options += f" --max-lag {max_lag}" if max_lag else ""
             options += f" --journal-memory {journal_memory}" if journal_memory else ""
             raise RefusedError(
-                f"The volume '{name}' holds the database '{name}', which is set as a whole.",
-                f"`grampus db set {name}{options}` stops it, and starts it again.",
+                f"The volume '{name}' belongs to the database '{name}'.",
+                "Set the write path of the database, which restarts it: `grampus db set "
+                f"{name}{options}`.",
                 code="in-use",
             )
         record = volumes.ensure_write_path(name, path, **bounds)
-    make_output(output_format).details(
-        volume_document(record), details_of_record(record) | details_of_losses(record)
-    )
+    make_output(output_format).details(volume_document(record), details_of_record(record))
 
 
 @command(volume_app, "replay", "grampus volume replay scratch")
@@ -251,17 +256,17 @@ def volume_replay(
         bool,
         typer.Option(
             "--accept-loss",
-            help="Replay a damaged journal up to the damage, and lose what came after it.",
+            help="Replay a damaged journal up to the damage, and lose all later writes.",
         ),
     ] = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Bring what the journal of a detached volume still holds into its image.
+    """Apply the journal of a detached volume to its image.
 
-    Attaching through volumed does it too. This is for a volume that is to be used otherwise, and
-    for one whose journal is damaged.
+    An attach with volumed does the same. Use this command before another use of the image, or if
+    the journal is damaged.
     """
     with work_on_volumes(lab, dry_run=dry_run) as (_, volumes):
         replayed = volumes.replay(name, accept_loss=accept_loss)
@@ -276,10 +281,12 @@ def volume_fence(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Take a volume away from its host without asking it, as when the host is lost.
+    """Take a volume away from its host without the help of the host, for example if the host is
+    lost.
 
-    Its client there is cut off from the cluster for good, and no other: every read and write on
-    the volume fails there at once. Then it can be attached again, to that host or another.
+    Grampus cuts the volume's client on that host off from the cluster for good, and no other
+    client: every read and write of the volume fails there at once. Then the volume can be attached
+    again, to that host or another one.
     """
     with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
         order = None if yes or dry_run else volumes.plan_fence(name)
@@ -313,16 +320,16 @@ def volume_delete(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Delete a volume and all that is on it."""
+    """Delete a volume and all its data."""
     with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
         volumes.get(name)
         if _holds_database(session, name):
             raise RefusedError(
-                f"The volume '{name}' holds the database '{name}'.",
+                f"The volume '{name}' belongs to the database '{name}'.",
                 f"Delete the database: `grampus db delete {name}`.",
                 code="in-use",
             )
-        session.confirm(f"Delete the volume '{name}' and all that is on it?", yes=yes)
+        session.confirm(f"Delete the volume '{name}' and all its data?", yes=yes)
         volumes.delete(name)
     make_output(output_format).text({"deleted": name}, f"The volume '{name}' is deleted.")
 
@@ -382,15 +389,10 @@ def details_of_record(record: VolumeRecord) -> dict[str, str]:
     left = document.pop("fenced")
     if left:
         document["fenced"] = ", ".join(
-            f"{' and '.join(entry['client_addresses'])} on {entry['host']}, not cleared away yet"
+            f"{' and '.join(entry['client_addresses'])} on {entry['host']}, not removed yet"
             for entry in left
         )
     return _shown(document)
-
-
-def details_of_losses(record: VolumeRecord) -> dict[str, str]:
-    """What is lost if what fails, for people."""
-    return _shown(losses_document(record.spec.write_path, record.spec.max_lag_ms))
 
 
 def losses_document(write_path: WritePath, max_lag_ms: int) -> dict[str, str]:
@@ -409,7 +411,7 @@ def details_of_asides(asides: Sequence[Aside]) -> dict[str, str]:
         return {}
     places = ", ".join(f"{aside.path} on {aside.host}" for aside in asides)
     return {
-        "set aside": f"{places}: each may hold commits that the volume lacks; deleting the "
+        "set aside": f"{places}: each can have commits that the volume lacks; deleting the "
         "volume removes them"
     }
 
@@ -418,10 +420,11 @@ def details_of_live(live: LiveVolume | None) -> dict[str, str]:
     """State and statistics, for people."""
     if live is None:
         return {}
+    oldest_ms = live.oldest_in_flight_ms
+    oldest = f", oldest {format_duration(oldest_ms / 1000)}" if oldest_ms else ""
     pairs = {
         "state": live.state + (f" ({live.state_reason})" if live.state_reason else ""),
-        "in flight": str(live.in_flight)
-        + (f", oldest {live.oldest_in_flight_ms:.0f} ms" if live.oldest_in_flight_ms else ""),
+        "in flight": f"{live.in_flight}{oldest}",
         "transport reason": live.transport_reason,
         **details_of_journal(live.journal),
         **details_of_counts(live.journal_counts),
@@ -479,20 +482,21 @@ def _holds_database(session: Session, name: str) -> bool:
 
 
 _LOG_STATES = {
-    "current": "may hold what the cluster lacks",
-    "drained": "the image has all that it held",
-    "fenced": "from before the fence: brought in only if nobody opens the volume before",
+    "current": "can have commits that the cluster lacks",
+    "drained": "the image has all its data",
+    "fenced": "from before the fence: applied only if no client opens the volume before",
 }
 
 
 def _fence_question(session: Session, order: FenceOrder, record: VolumeRecord) -> str:
     if not order.client_addresses:
-        return f"Give up what the log of '{order.name}' on {order.host} alone may hold?"
+        return f"Lose the commits that only the log of '{order.name}' on {order.host} has?"
     place = f"from {order.host}" if order.host else "from its client"
     holds_database = _holds_database(session, order.name)
     loss = f"; the database '{order.name}' fails there at once" if holds_database else ""
     if record.spec.write_path == "cache":
-        loss += f"; commits of its last {format_ms(record.spec.max_lag_ms)} may be lost"
+        lag = format_duration(record.spec.max_lag_ms / 1000)
+        loss += f"; the commits of its last {lag} can be lost"
     return f"Take the volume '{order.name}' away {place}{loss}?"
 
 
@@ -502,7 +506,7 @@ def _require_free_of_database(session: Session, name: str, *, to_host: str | Non
         view = session.databases().show(name)
         if view.status == "running" and to_host != view.record.spec.host:
             raise RefusedError(
-                f"The database '{name}' is running on this volume.",
+                f"The database '{name}' runs on this volume.",
                 f"Stop it first: `grampus db stop {name}`.",
                 code="in-use",
             )

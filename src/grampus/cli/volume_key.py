@@ -23,12 +23,14 @@ from grampus.cli.volume import volume_app
 from grampus.cli.work import work_on_volumes
 
 volume_key_app = make_noun("key", "The master key of encrypted volumes.", under=volume_app)
-_MADE_BY = "The first encrypted volume makes one."
+_MADE_BY = "The first encrypted volume creates one."
 
 
 @command(volume_key_app, "show", "grampus volume key show")
 def volume_key_show(output_format: FormatOption = FORMAT_DEFAULT) -> None:
-    """The master keys that this home has, by id, and where they are; never the keys themselves."""
+    """List the master keys of this home by id, with their directory. The keys themselves are never
+    shown.
+    """
     keys = Session(LAB_DEFAULT).master_keys()
     entries = key_entries(keys)
     make_output(output_format).table(
@@ -37,7 +39,9 @@ def volume_key_show(output_format: FormatOption = FORMAT_DEFAULT) -> None:
         [
             [
                 entry["id"],
-                "new volumes" if entry["current"] else "what it seals: older backups, and volumes",
+                "new volumes"
+                if entry["current"]
+                else "older backups, and volumes with keys sealed by it",
                 str(keys.directory),
             ]
             for entry in entries
@@ -48,18 +52,18 @@ def volume_key_show(output_format: FormatOption = FORMAT_DEFAULT) -> None:
 
 @command(volume_key_app, "export", "grampus volume key export --to /media/safe/volumes.key")
 def volume_key_export(
-    to: Annotated[Path, typer.Option(metavar="FILE", help="The file to write, mode 0600.")],
+    to: Annotated[Path, typer.Option(metavar="FILE", help="The file to write, with mode 0600.")],
     key: Annotated[
-        str | None, typer.Option(metavar="ID", help="Which one (default: that of new volumes).")
+        str | None, typer.Option(metavar="ID", help="The key (default: the key of new volumes).")
     ] = None,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Write a master key to a file: without it, no encrypted volume can ever be read again."""
+    """Write a master key to a file. Without the key, no encrypted volume can be read."""
     found = export_key(Session(LAB_DEFAULT).master_keys(), to, key, made_by=_MADE_BY)
     make_output(output_format).text(
         {"key": found.id, "file": str(to.absolute())},
-        f"The master key {found.id} is in {to.absolute()}. Keep it safe, and apart from the "
-        "cluster: who has both can read every encrypted volume.",
+        f"The master key {found.id} is in {to.absolute()}. Keep the file safe, and apart from "
+        "the cluster: both together give access to every encrypted volume.",
     )
 
 
@@ -68,34 +72,40 @@ def volume_key_rotate(
     reseal: Annotated[
         bool,
         typer.Option(
-            "--reseal", metavar="", help="Make no new key: seal what a former one seals yet."
+            "--reseal",
+            metavar="",
+            help="Create no new key. Only reseal the keys that a former master key seals.",
         ),
     ] = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """A new master key, and every volume's key sealed with it, while the volumes are used.
+    """Create a new master key, and reseal every volume's key with it, while the volumes are used.
 
-    The former one stays here, since older backups need it. Cut off, run it again.
+    The former master key is kept, because older backups need it. If the command is interrupted, run
+    it again.
     """
     with work_on_volumes(lab, dry_run=dry_run) as (session, _):
         rotated = volume_resealing(session).rotate(makes_key=not reseal)
     sealed, key_id = rotated.sealed, rotated.key.id
     lines = [
-        f"{len(sealed.current)} of {sealed.count} encrypted images of the lab are sealed with the "
-        f"master key {key_id}, {rotated.resealed} of them since now; with a former one: "
-        f"{len(sealed.former)}.",
-        "Export it now: `grampus volume key export --to FILE`. The former keys stay here: backups "
-        "that were taken before need them.",
+        f"{len(sealed.current)} of {sealed.count} encrypted images of the lab are sealed with "
+        f"the master key {key_id}, {rotated.resealed} of them by this command. "
+        f"{len(sealed.former)} are sealed with a former key.",
+        "Export the key now: `grampus volume key export --to FILE`. The former keys are "
+        "kept: older backups need them.",
     ]
     if sealed.closed:
         names = ", ".join(f"{image.pool}/{image.name}" for image in sealed.closed)
-        lines.append(f"Their master key is not in this home, so they stay as they are: {names}.")
+        lines.append(
+            "These images were not resealed, because their master key is not in "
+            f"this home: {names}."
+        )
     if sealed.foreign:
         lines.append(
-            f"{len(sealed.foreign)} images of other labs or homes are sealed with a former key; "
-            "for another lab of this home, `--lab NAME --reseal` seals them."
+            f"{len(sealed.foreign)} images of other labs or homes are sealed with a former "
+            "key. For another lab of this home, use `--lab NAME --reseal`."
         )
     document = {
         "key": key_id,
@@ -110,9 +120,11 @@ def volume_key_rotate(
 
 @command(volume_key_app, "import", "grampus volume key import /media/safe/volumes.key")
 def volume_key_import(
-    file: Annotated[Path, typer.Argument(help="What `volume key export` wrote.")],
+    file: Annotated[Path, typer.Argument(help="The file from `volume key export`.")],
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Keep a master key here, so that volumes and backups made elsewhere can be opened."""
+    """Add a master key to this home, so that volumes and backups from elsewhere can be opened."""
     found = import_key(Session(LAB_DEFAULT).master_keys(), file)
-    make_output(output_format).text({"key": found.id}, f"The master key {found.id} is here.")
+    make_output(output_format).text(
+        {"key": found.id}, (f"The master key {found.id} is in this home.")
+    )

@@ -27,8 +27,8 @@ AbortOption = Annotated[
     typer.Option(
         "--abort",
         metavar="",
-        help="Go back to the former pool instead, with all that was written since; those who use "
-        "it wait while that is copied.",
+        help="Return to the former pool instead, with all later writes. Clients wait while "
+        "the data is copied.",
     ),
 ]
 
@@ -37,8 +37,8 @@ def require_one(pool: str | None, *, abort: bool) -> None:
     """Raise UsageError unless exactly one of `--pool` and `--abort` is given."""
     if (pool is None) == (not abort):
         raise UsageError(
-            "Either a pool or --abort is needed, and not both.",
-            "Write --pool POOL to move it, or --abort to go back.",
+            "The command needs exactly one of --pool and --abort.",
+            "Give --pool POOL to move the volume, or --abort to return.",
         )
 
 
@@ -51,7 +51,9 @@ def volume_migrate(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Move a volume to another pool while it is used: a pause of seconds, then a copy behind it."""
+    """Move a volume to another pool while it is used: a pause of seconds, then a copy in the
+    background.
+    """
     require_one(pool, abort=abort)
     # What was interrupted would be finished otherwise, and that may be what is to be aborted.
     with work_on_volumes(lab, settles=not abort, dry_run=dry_run) as (_, volumes):
@@ -74,9 +76,9 @@ def volume_rotate(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """A new cephx key for a volume while it is used; the former one opens nothing any more."""
+    """Create a new cephx key for a volume while it is used. The former key becomes invalid."""
     with work_on_volumes(lab, dry_run=dry_run) as (_, volumes):
         volumes.key_rotation.rotate(name)
         record = volumes.get(name)
-    sentence = f"The volume '{name}' has a new key; the former one opens nothing any more."
+    sentence = f"The volume '{name}' has a new key. The former key is invalid."
     make_output(output_format).text(volume_document(record), sentence)

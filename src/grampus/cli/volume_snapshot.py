@@ -27,6 +27,7 @@ from grampus.cli.volume import (
     volume_document,
 )
 from grampus.cli.work import work_on_volumes
+from grampus.core.clock import format_moment
 from grampus.core.errors import NotFoundError, RefusedError, UsageError
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.volumes.decide_snapshot import require_snapshot
@@ -35,7 +36,7 @@ from grampus.volumes.service import VolumeService
 from grampus.volumes.write_paths import decide_written, parse_write_options
 
 snapshot_app = make_noun("snapshot", "Snapshots of volumes.", under=volume_app)
-SnapshotArgument = Annotated[str, typer.Argument(metavar="SNAPSHOT", help="The snapshot's name.")]
+SnapshotArgument = Annotated[str, typer.Argument(help="The snapshot's name.")]
 
 
 @command(snapshot_app, "create", "grampus volume snapshot create scratch before")
@@ -46,7 +47,7 @@ def snapshot_create(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Take a snapshot that holds everything flushed, also while the volume is written to."""
+    """Take a snapshot with all flushed data, also while the volume is written to."""
     with work_on_volumes(lab, dry_run=dry_run) as (_, volumes):
         volumes.require_snapshot_new(name, snapshot)
         volumes.ensure_snapshot(name, snapshot)
@@ -62,9 +63,9 @@ def snapshot_list(
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """The volume's snapshots, oldest first: what each added, and what was written since."""
+    """List the snapshots of a volume, oldest first, with the data that each one added."""
     measured = Session(lab).volumes().measure_snapshots(name)
-    show_snapshots(output_format, f"There is no snapshot of '{name}' yet.", measured)
+    show_snapshots(output_format, f"'{name}' has no snapshot yet.", measured)
 
 
 @command(snapshot_app, "delete", "grampus volume snapshot delete scratch before --yes")
@@ -76,7 +77,7 @@ def snapshot_delete(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Remove a snapshot; not one that is protected, or that clones stand on."""
+    """Remove a snapshot that is not protected and has no clones."""
     with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
         _require_no_database(session, name, f"grampus db snapshot delete {name} {snapshot}")
         volumes.require_snapshot_removable(name, snapshot)
@@ -84,7 +85,7 @@ def snapshot_delete(
         volumes.ensure_snapshot_absent(name, snapshot)
     make_output(output_format).text(
         {"deleted": snapshot, "volume": name},
-        f"The snapshot '{snapshot}' of the volume '{name}' is gone.",
+        f"The snapshot '{snapshot}' of the volume '{name}' is removed.",
     )
 
 
@@ -96,7 +97,7 @@ def snapshot_protect(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Forbid that the snapshot is removed, by anybody."""
+    """Refuse to remove a snapshot."""
     _set_protection(name, snapshot, lab, output_format, protected=True, dry_run=dry_run)
 
 
@@ -108,7 +109,7 @@ def snapshot_unprotect(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Allow the snapshot to be removed."""
+    """Allow the removal of a snapshot again."""
     _set_protection(name, snapshot, lab, output_format, protected=False, dry_run=dry_run)
 
 
@@ -121,17 +122,17 @@ def snapshot_rollback(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Make a detached volume what it was at the snapshot. What was written since is lost."""
+    """Return a detached volume to a snapshot. All later writes are lost."""
     with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
         _require_no_database(session, name, f"grampus db snapshot rollback {name} {snapshot}")
         volumes.require_rollable(name, snapshot)
-        question = f"Roll '{name}' back to '{snapshot}', and lose what was written since?"
+        question = f"Roll '{name}' back to '{snapshot}', and lose all later writes?"
         session.confirm(question, yes=yes)
         volumes.ensure_rolled_back(name, snapshot)
         record = volumes.get(name)
     make_output(output_format).text(
         {**volume_document(record), "rolled_back_to": snapshot},
-        f"The volume '{name}' is what it was at '{snapshot}'.",
+        f"The volume '{name}' is back at '{snapshot}'.",
     )
 
 
@@ -152,7 +153,7 @@ def volume_clone(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Make a volume that shares a snapshot's data until it is written to."""
+    """Create a volume that shares a snapshot's data until one of them is written to."""
     parent, snapshot = parse_source(source)
     size_bytes = None if size is None else parse_bytes(size)
     path, bounds = parse_write_options(write_path, max_lag, journal_memory)
@@ -181,22 +182,24 @@ def volume_flatten(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Copy what a clone still shares, so that it stands alone; also while it is used."""
+    """Copy the data that a clone still shares, so that the clone is independent, also while it is
+    used.
+    """
     with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
         parent = volumes.lineage(name).parent
         if parent is not None:
-            step = f"Copy to '{name}' what it shares with {parent.image}@{parent.snapshot}"
+            step = f"Copy to '{name}' the data that it shares with {parent.image}@{parent.snapshot}"
         else:
-            step = f"End what a flattening of '{name}' that was cut off has left"
+            step = f"Finish an interrupted flattening of '{name}'"
         if volumes.needs_flattening(name):
             session.runner.propose(lambda: [step])
             session.progress.phase(step)
             volumes.ensure_flattened(name)
     make_output(output_format).text(
         {"name": name, "flattened": parent is not None},
-        f"The volume '{name}' stands alone."
+        f"The volume '{name}' is independent."
         if parent is not None
-        else f"The volume '{name}' shares nothing: it stood alone already.",
+        else f"The volume '{name}' is independent already.",
     )
 
 
@@ -205,7 +208,7 @@ def parse_source(text: str) -> tuple[str, str]:
     name, separator, snapshot = text.partition("@")
     if not separator or not name or not snapshot:
         raise UsageError(
-            f"{text!r} names no snapshot.", "Write NAME@SNAPSHOT, such as scratch@before."
+            f"{text!r} is not a snapshot.", "Write NAME@SNAPSHOT, such as scratch@before."
         )
     return name, snapshot
 
@@ -219,7 +222,7 @@ def details_of_snapshot(name: str, info: SnapshotInfo) -> dict[str, str]:
     """A snapshot for people."""
     return {
         "snapshot": f"{name}@{info.name}",
-        "taken": f"{info.created_at:%Y-%m-%d %H:%M:%S} UTC",
+        "taken": format_moment(info.created_at),
         "size": format_bytes(info.size_bytes),
         "protected": "yes" if info.protected else "no",
     }
@@ -231,7 +234,7 @@ def show_snapshots(output_format: OutputFormat, empty: str, measured: MeasuredSn
     rows = [
         [
             info.name,
-            f"{info.created_at:%Y-%m-%d %H:%M:%S}",
+            format_moment(info.created_at),
             format_bytes(info.size_bytes),
             "-" if info.used_bytes is None else format_bytes(info.used_bytes),
             "yes" if info.protected else "no",
@@ -245,7 +248,7 @@ def show_snapshots(output_format: OutputFormat, empty: str, measured: MeasuredSn
             "snapshots": [snapshot_document(info) for info in infos],
             "since_last_bytes": since_bytes,
         },
-        ["snapshot", "taken (UTC)", "size", "new data", "protected"],
+        ["snapshot", "taken", "size", "new data", "protected"],
         rows,
         empty,
     )
@@ -282,5 +285,5 @@ def _require_no_database(session: Session, name: str, instead: str) -> None:
     except NotFoundError:
         return
     raise RefusedError(
-        f"The volume '{name}' holds the database '{name}'.", f"`{instead}` does it.", code="in-use"
+        f"The volume '{name}' belongs to the database '{name}'.", f"Use `{instead}`.", code="in-use"
     )

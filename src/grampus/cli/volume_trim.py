@@ -27,9 +27,10 @@ def volume_trim(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Give the room of deleted files back to the pool, while the volume is used.
+    """Return the space of deleted files to the pool, while the volume is used.
 
-    Without it the pool keeps what a file system once wrote, also of files that are gone.
+    Without a trim, the pool keeps all blocks that the file system ever wrote, also those of deleted
+    files.
     """
     with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
         _trim(volume_trims(session, volumes), "volume", name, output_format)
@@ -42,7 +43,7 @@ def db_trim(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Give the room of dropped tables and purged logs back to the pool, while it serves."""
+    """Return the space of dropped tables and purged logs to the pool, while the database runs."""
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         databases.get(name)
         _trim(volume_trims(session, session.volumes()), "database", name, output_format)
@@ -60,7 +61,7 @@ def _trim(trims: VolumeTrims, kind: str, name: str, output_format: OutputFormat)
 
 def conclusion(kind: str, name: str, trimmed: Trimmed) -> str:
     """What it came to, for people."""
-    now = f"takes {format_bytes(trimmed.used_after_bytes)} of its pool, before copies"
+    now = f"uses {format_bytes(trimmed.used_after_bytes)} of its pool, before copies"
     if trimmed.used_after_bytes >= trimmed.used_before_bytes:
-        return f"The {kind} '{name}' {now}: there was nothing to give back."
-    return f"The {kind} '{name}' {now}; it took {format_bytes(trimmed.used_before_bytes)}."
+        return f"The {kind} '{name}' {now}. There was no space to return."
+    return f"The {kind} '{name}' {now}. Before, it used {format_bytes(trimmed.used_before_bytes)}."

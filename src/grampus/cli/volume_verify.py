@@ -34,10 +34,10 @@ def volume_verify(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Read and compare every copy that the OSDs hold of a volume, while it is in use.
+    """Read and compare all copies of a volume on the OSDs, while it is in use.
 
-    What it shares with its parents is looked at, too. The exit code is 1 when something is damaged
-    and was not repaired.
+    The command also checks data that the volume shares with its parents. The exit code is 1 if
+    something is damaged and was not repaired.
     """
     with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
         scrub = volume_scrubs(session).scrub(volumes.get(name), repair=repair)
@@ -56,6 +56,6 @@ def conclusion(volume: str, scrub: ScrubReport) -> str:
     advice = advise_on_scrub(
         scrub,
         repair=f"grampus volume verify {volume} --repair",
-        restore="roll the volume back to a snapshot, or write anew what is there",
+        restore="roll the volume back to a snapshot, or write the data again",
     )
     return "\n".join([f"The volume '{volume}': {describe_scrub(scrub)}.", *advice])

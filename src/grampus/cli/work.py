@@ -70,8 +70,8 @@ def is_older(session: Session) -> bool:
         return watch.ask() == "older"
     except GrampusError as error:
         session.progress.note(
-            "Grampus could not check whether its state is the newest one. It finishes and undoes "
-            f"nothing that was cut off until it can: {error}"
+            "Grampus could not check whether its state is the newest one. It finishes and "
+            f"undoes no interrupted operation until the check succeeds: {error}"
         )
         return False
 

@@ -65,7 +65,7 @@ def not_found(noun: str, wanted: str, known: Iterable[str], *, list_command: str
     remedy = (
         f"Did you mean '{suggestion}'?"
         if suggestion
-        else f"`{list_command}` shows what there is{'' if names else ' (nothing yet)'}."
+        else f"`{list_command}` shows the available ones{'' if names else ' (none yet)'}."
     )
     return NotFoundError(f"There is no {noun} named '{wanted}'.", remedy)
 

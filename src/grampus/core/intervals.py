@@ -15,7 +15,7 @@ def parse_interval_s(text: str) -> int:
     match = _TIME.fullmatch(text.strip())
     if match is None or match["unit"].lower() == "s":
         raise UsageError(
-            f"{text!r} is no interval.",
+            f"{text!r} is not an interval.",
             "Write a whole number and m, h or d, such as 30m, 1h or 1d.",
             code="invalid-interval",
         )
@@ -27,7 +27,7 @@ def parse_timeout_s(text: str) -> int:
     match = _TIME.fullmatch(text.strip())
     if match is None:
         raise UsageError(
-            f"{text!r} is no time.",
+            f"{text!r} is not a time.",
             "Write a whole number and s, m, h or d, such as 30s, 10m or 1h.",
             code="invalid-time",
         )
@@ -40,18 +40,6 @@ def format_interval(interval_s: int) -> str:
         if interval_s and interval_s % _UNIT_S[unit] == 0:
             return f"{interval_s // _UNIT_S[unit]}{unit}"
     return f"{interval_s / 60:g}m"
-
-
-def format_age(age_s: float) -> str:
-    """How long something has lasted, in its two biggest units: `45 s`, `12 min`, `3 d 4 h`."""
-    minutes, seconds = divmod(max(0, int(age_s)), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days} d {hours} h"
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min" if minutes else f"{seconds} s"
 
 
 def require_interval(what: str, every_s: int, *, least_s: int, most_s: int) -> None:

@@ -31,7 +31,7 @@ def require_name(noun: str, name: str) -> str:
         )
     if name in RESERVED_NAMES:
         raise UsageError(
-            f"'{name}' is a reserved word and cannot name a {noun}.",
+            f"'{name}' is a reserved word and is not available as a {noun} name.",
             "Choose another name.",
             code="invalid-name",
         )

@@ -45,7 +45,7 @@ def ensure_accounts(ports: StepPorts, spec: DatabaseSpec) -> None:
         if error.code not in _PASSED_OVER:
             raise
         ports.progress.note(
-            f"The accounts of {spec.name} are still those of an earlier release: {error.problem} "
+            f"The accounts of {spec.name} still belong to an earlier release: {error.problem} "
             "The next start tries again."
         )
 

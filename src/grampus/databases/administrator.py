@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import SecretStr
 
+from grampus.core.clock import format_duration
 from grampus.core.errors import GrampusError
 from grampus.databases.admin_client import AdminClient, AdminPort, database_admin_port
 from grampus.databases.layout import server_daemon_name
@@ -45,9 +46,8 @@ class StatementFailedError(GrampusError):
         super().__init__(
             f"The server{f' of {database}' if database else ''} refused "
             f"`{statement[:_SHOWN_LENGTH]}`: {said.rstrip('.')}.",
-            f"Correct what the message says, then try again. `grampus db show {name}` shows how "
-            "the "
-            "server is.",
+            f"Fix the error above, then try again. `grampus db show {name}` shows the state "
+            "of the server.",
         )
         self.number = number
         self.said = said.rstrip(".")
@@ -61,10 +61,10 @@ class NoAnswerError(GrampusError):
     def __init__(self, database: str = "") -> None:
         name = database or "NAME"
         super().__init__(
-            f"No answer within {LOOK_TIMEOUT_S:g} s.",
-            "See whether its host is overloaded (`grampus lab status`) or its volume waits "
-            f"(`grampus volume show {name}`); `grampus db restart {name}` ends a server that "
-            "hangs.",
+            f"No answer within {format_duration(LOOK_TIMEOUT_S)}.",
+            "Check whether the host is overloaded (`grampus lab status`) or the volume is "
+            f"stalled (`grampus volume show {name}`). `grampus db restart {name}` ends a "
+            "server that hangs.",
         )
 
 

@@ -91,7 +91,7 @@ def operation_type(kind: str) -> AnyDatabaseOperation:
     found = find_operation_type(kind)
     if found is None:
         raise GrampusError(
-            f"An operation of the kind '{kind}' had been cut off, and this release knows no such.",
-            "Run the release that began it: it finishes or undoes it.",
+            f"An interrupted operation has the kind '{kind}', which this release does not support.",
+            "Run the release that began the operation: it finishes or undoes the operation.",
         )
     return found

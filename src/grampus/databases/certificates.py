@@ -64,7 +64,7 @@ def make_authority(host: Host, directory: PurePosixPath, name: str) -> Authority
     key = host.read_file(directory / _AUTHORITY_KEY)
     host.run(["rm", "-rf", str(directory)])
     if not certificate or not key:
-        raise GrampusError(f"`openssl` made no authority in {directory} on {host.name}.")
+        raise GrampusError(f"`openssl` created no authority in {directory} on {host.name}.")
     return Authority(certificate=certificate, key=SecretStr(key))
 
 
@@ -98,8 +98,8 @@ def require_authorities(host: Host, plan: InstancePlan) -> str:
     found = host.read_file(plan.tls_dir / AUTHORITIES)
     if found is None:
         raise GrampusError(
-            f"The certificate {plan.tls_dir / AUTHORITIES} is gone from {host.name}.",
-            f"`grampus db restart {plan.database}` makes new ones; then try again.",
+            f"The certificate {plan.tls_dir / AUTHORITIES} is missing on {host.name}.",
+            f"`grampus db restart {plan.database}` creates new certificates. Then try again.",
             code="certificate-missing",
         )
     return found

@@ -22,7 +22,11 @@ def _protect_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
             f"Record that {spec.name} is {word}",
             lambda: ports.records.change(spec.name, spec=spec),
         ),
-        Step("metadata", "Note it on the image", DatabaseWork(ports, spec).write_facts),
+        Step(
+            "metadata",
+            "Record it in the metadata of the image",
+            DatabaseWork(ports, spec).write_facts,
+        ),
     ]
 
 
@@ -39,7 +43,11 @@ def _resize_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
             f"Record that {spec.name} has {size}",
             lambda: ports.records.change(spec.name, spec=spec),
         ),
-        Step("metadata", "Note it on the image", DatabaseWork(ports, spec).write_facts),
+        Step(
+            "metadata",
+            "Record it in the metadata of the image",
+            DatabaseWork(ports, spec).write_facts,
+        ),
     ]
 
 
@@ -83,7 +91,12 @@ def _set_steps(ports: StepPorts, change: WritePathChange) -> list[Step]:
             lambda: ports.records.change(name, spec=spec),
             lambda: ports.records.change(name, spec=former),
         ),
-        Step("metadata", "Note it on the image", work.write_facts, former_work.write_facts),
+        Step(
+            "metadata",
+            "Record it in the metadata of the image",
+            work.write_facts,
+            former_work.write_facts,
+        ),
     ]
     if not change.restarts:
         return change_steps
@@ -92,7 +105,7 @@ def _set_steps(ports: StepPorts, change: WritePathChange) -> list[Step]:
 
 def _retention_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
     kept = spec.binlog_retention_s
-    said = "as long as by default" if kept is None else f"for {format_interval(kept)}"
+    said = "for the default time" if kept is None else f"for {format_interval(kept)}"
     return [
         Step(
             "record",
@@ -101,7 +114,7 @@ def _retention_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
         ),
         Step(
             "server",
-            "Tell the server when it may delete them by itself",
+            "Set the retention of binary logs in the server",
             lambda: ensure_running_expiry(ports, spec),
         ),
     ]

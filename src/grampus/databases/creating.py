@@ -91,12 +91,12 @@ def copied_steps(
             lambda: work.begin_serving_as_new(makes_accounts=makes_accounts),
             work.remove_daemons,
         ),
-        Step("metadata", "Note the database on the image", work.write_facts),
+        Step("metadata", "Record the database in the metadata of the image", work.write_facts),
         *meanwhile,
         Step("serve", "Wait until its user can log in", work.finish_serving_as_new),
         *([due] if flatten_due else []),
         *before_finish,
-        Step("finish", "Note that it is ready", work.finish),
+        Step("finish", "Record that it is ready", work.finish),
     ]
 
 
@@ -116,7 +116,7 @@ def _initialised_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
         Step("initialise", "Initialise the data directory", work.initialise, work.stop_initialise),
         Step("address", f"Give {spec.host} the address {spec.address}", *work.address_changes()),
         Step("serve", f"Start the {spec.flavour} server", work.serve, work.kill_server),
-        Step("finish", "Note that it is ready", work.finish),
+        Step("finish", "Record that it is ready", work.finish),
     ]
 
 
@@ -126,7 +126,7 @@ def _first_steps(ports: StepPorts, spec: DatabaseSpec, work: DatabaseWork) -> li
         Step("record", f"Record {name}", work.record, lambda: ports.records.remove(name)),
         Step(
             "secrets",
-            "Make passwords",
+            "Create passwords",
             work.secrets,
             lambda: ports.credentials.ensure_absent(name),
         ),

@@ -112,9 +112,9 @@ class CredentialFiles:
         except FileNotFoundError:
             raise GrampusError(
                 f"The password of the database {database} is not in {self._directory}.",
-                f"Put back the files {database}.* of that directory from a copy. Put nothing else "
-                f"back: an older state is no help. Without a copy, `grampus db clone {database} "
-                "NEW` makes a database with the same data and new passwords.",
+                f"Restore the files {database}.* of that directory from a copy, and nothing "
+                f"else. Without a copy, `grampus db clone {database} NEW` creates a database "
+                "with the same data and new passwords.",
                 code="secrets-missing",
             ) from None
 

@@ -147,8 +147,9 @@ class DatabaseWork:
         authority = self.host().read_file(plan.tls_dir / AUTHORITIES)
         if authority is None:
             raise GrampusError(
-                f"The certificate {plan.tls_dir / AUTHORITIES} is gone from {self._spec.host}.",
-                "Remove that directory and start the database again: new ones are made.",
+                f"The certificate {plan.tls_dir / AUTHORITIES} is missing on {self._spec.host}.",
+                "Remove that directory and start the database again: the start creates new "
+                "certificates.",
             )
         self._ports.credentials.write_client_files(
             self._spec.name,

@@ -76,7 +76,7 @@ class FailedServers:
             self._records.put_failure(name, failure)
         if self._is_fenced(name, record.spec.host):
             return FailedServer(
-                name, failure, why_not="Its volume was fenced away from its host on request."
+                name, failure, why_not="Its volume was taken away from its host by a fence."
             )
         if now < failure.next_at:
             return FailedServer(name, failure)

@@ -113,16 +113,16 @@ def _initialise(host: Host, plan: InstancePlan, accounts_sql: str, clock: Clock)
         clock,
         lambda: observe_daemon_state(host, plan.init_daemon) != "running",
         what=f"the data directory of {plan.database}",
-        remedy="See whether the cluster is slow or full (`grampus lab status`), then try again.",
+        remedy="Check whether the cluster is slow or full (`grampus lab status`), then try again.",
         timeout_s=INITIALISE_TIMEOUT_S,
         interval_s=0.2,
     )
     if host.read_file(plan.marker) is None:
         raise GrampusError(
-            f"The data directory of {plan.database} could not be made: "
+            f"The data directory of {plan.database} could not be created: "
             f"{last_words(host, plan.init_daemon)}",
-            "Correct what the message says, then try again. `grampus lab status` shows whether the "
-            "hosts and the cluster are well.",
+            "Fix the error above, then try again. `grampus lab status` shows the state of "
+            "the hosts and the cluster.",
             code="initialise-failed",
         )
     host.ensure_daemon_absent(plan.init_daemon)
@@ -133,10 +133,9 @@ def require_running(host: Host, plan: InstancePlan, daemon: str) -> None:
     if observe_daemon_state(host, daemon) != "running":
         raise GrampusError(
             f"The server of {plan.database} ended: {last_words(host, daemon)}",
-            f"Correct what the message says, then start it: `grampus db start {plan.database}`. "
-            "If a "
-            f"parameter is the cause, reset it first: `grampus db parameter reset {plan.database} "
-            "PARAMETER`.",
+            f"Fix the error above, then start it: `grampus db start {plan.database}`. If a "
+            "parameter is the cause, reset it first: `grampus db parameter reset "
+            f"{plan.database} PARAMETER`.",
             code="server-stopped",
         )
 

@@ -41,13 +41,15 @@ def clear_left(ports: StepPorts, left: LeftInstance) -> Sentences:
         if left.volume is None:
             ports.volumes.takeovers.ensure_cleared(name)
         elif not ports.volumes.takeovers.ensure_left_cleared(left.volume, host_name):
-            return [f"What the database {name} left on {host_name} is not cleared away yet."]
+            return [f"The remains of the database {name} on {host_name} are not removed yet."]
         if not _belongs_there(ports, left):
             host.run(["rm", "-rf", str(database_directory(host.data_dir, name))])
     except GrampusError as error:
-        return [f"What the database {name} left on {host_name} could not be cleared: {error}"]
+        return [
+            (f"The remains of the database {name} on {host_name} could not be removed: {error}")
+        ]
     ports.records.remove_left(left)
-    return [f"{host_name} is back: what the database {name} had left there was removed."]
+    return [f"{host_name} is back. The remains of the database {name} there were removed."]
 
 
 def silence_cut_off(ports: StepPorts) -> Sentences:

@@ -29,8 +29,8 @@ def _delete_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
         ),
         Step("volume", "Remove the volume", work.remove_volume),
         Step("files", f"Remove its files on {spec.host}", unless_lost(work.remove_files)),
-        Step("secrets", "Forget passwords", lambda: ports.credentials.ensure_absent(name)),
-        Step("record", f"Forget {name}", work.forget),
+        Step("secrets", "Delete its passwords", lambda: ports.credentials.ensure_absent(name)),
+        Step("record", f"Delete the record of {name}", work.forget),
     ]
 
 
@@ -48,7 +48,7 @@ def _start_steps(ports: StepPorts, order: StartOrder) -> list[Step]:
     former = order.former_desired
     want = Step(
         "want",
-        f"Note that {order.name} shall run",
+        f"Record that {order.name} must run",
         lambda: DatabaseWork(ports, order).desire("running"),
         # Unknown: the user has asked for it to run.
         lambda: None if former is None else DatabaseWork(ports, order).desire(former),
@@ -69,14 +69,14 @@ def bring_up_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
         Step("files", "Write configuration", work.files),
         Step("address", f"Give {spec.host} the address {spec.address}", *work.address_changes()),
         Step("serve", f"Start the {spec.flavour} server", work.serve, work.stop_server),
-        Step("finish", "Note its version", work.finish),
+        Step("finish", "Record its version", work.finish),
     ]
 
 
 def _stop_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
     work = DatabaseWork(ports, spec)
     return [
-        Step("want", f"Note that {spec.name} shall not run", lambda: work.desire("stopped")),
+        Step("want", f"Record that {spec.name} must not run", lambda: work.desire("stopped")),
         Step("server", "Stop the server", work.stop_server),
         Step("address", f"Take the address {spec.address} away", work.address_changes()[1]),
         Step("detach", "Detach the volume", work.detach_own),

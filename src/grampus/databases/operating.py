@@ -188,7 +188,7 @@ class DatabaseOperations:
                 if self.runner.is_planning:
                     continue
                 self.runner.close(operation, "the database was deleted")
-                sentences.append(f"{kind.describe_interrupted(name)}; it is given up.")
+                sentences.append(f"{kind.describe_interrupted(name)}. Grampus gives it up.")
             elif not self._is_still_about(operation, kind):
                 self.runner.close(operation, "another database has its name")
                 sentences.append(kind.describe_closed(name))
@@ -255,7 +255,7 @@ class DatabaseOperations:
                         sentences += clear_left(self.ports, left)
             except GrampusError as error:
                 if error.code != "busy":
-                    sentences.append(f"What {name} left on {left.spec.host} stays: {error}")
+                    sentences.append(f"The remains of {name} on {left.spec.host} are kept: {error}")
         return sentences
 
     def _ensure_ids(self) -> None:
@@ -306,7 +306,7 @@ class DatabaseOperations:
         if record.phase != "ready":
             raise RefusedError(
                 f"The database {name} is not ready: it is {record.phase}.",
-                "Wait until the command that works on it ends, then try again.",
+                "Wait until the running command of the database ends, then try again.",
                 code="not-ready",
             )
         return record
@@ -316,8 +316,8 @@ class DatabaseOperations:
         if not self.fleet.is_reachable(host):
             raise HostUnreachableError(
                 f"The host {host} cannot be reached.",
-                "Bring it back, then try again. If it is lost, run the database on another host: "
-                f"`grampus db failover {database}`.",
+                f"Start {host} again, then try again. If it is lost, run the database on "
+                f"another host: `grampus db failover {database}`.",
             )
 
     def require_cleared(self, name: str, host: str) -> None:
@@ -331,7 +331,7 @@ class DatabaseOperations:
                 said = " ".join(clear_left(self.ports, left))
                 if any(each.key == key for each in self.records.all_left()):
                     raise RefusedError(
-                        f"The host {host} still has what the database {name} left there. {said}",
+                        f"The host {host} still has remains of the database {name}. {said}",
                         "Choose another host, or restart that one.",
                         code="left-there",
                     )
@@ -359,14 +359,15 @@ class DatabaseOperations:
                 raise
         if lane == "flatten":
             raise RefusedError(
-                f"The volume of the database {name} is being flattened, and must stay as it is.",
-                "Wait until that ends, or end the command that does it (Ctrl-C; a `grampus serve` "
-                "may be ended and begun again): what was copied stays copied. Then try again.",
+                f"The volume of the database {name} is being flattened, and cannot change "
+                "meanwhile.",
+                "Wait until that ends, or end its command (Ctrl-C, also for `grampus "
+                "serve`). Copied data stays copied. Then try again.",
                 code="flatten-running",
             )
         raise RefusedError(
-            f"A backup of the database {name} is being written, and reads its volume.",
-            "Wait until it ends, or end that command with Ctrl-C; then try again.",
+            f"A backup is reading the volume of the database {name}.",
+            "Wait until the backup ends, or end its command with Ctrl-C. Then try again.",
             code="backup-running",
         )
 
@@ -375,9 +376,10 @@ class DatabaseOperations:
         if self.credentials.are_there(name):
             directory = self.home.secrets_dir(self.lab)
             raise RefusedError(
-                f"{directory} holds passwords of a database '{name}' that no record names.",
-                "If the record was lost, `grampus state rebuild` restores it. If nobody needs the "
-                f"passwords, move the files {name}.* out of that directory. Then try again.",
+                f"{directory} has passwords of a database '{name}' without a record.",
+                "If the record was lost, `grampus state rebuild` restores it. If nobody "
+                f"needs the passwords, move the files {name}.* out of that directory. Then "
+                "try again.",
                 code="secrets-exist",
             )
 

@@ -27,7 +27,7 @@ def decide_placement(loads: Sequence[HostLoad]) -> str:
     reachable = [load for load in loads if load.reachable]
     if not reachable:
         raise RefusedError(
-            "No host can be reached." if loads else "There is no host.",
+            "No host can be reached." if loads else "The lab has no host.",
             "Start the hosts (`grampus lab up`), then try again.",
             code="no-host",
         )
@@ -55,5 +55,5 @@ def parse_memory_total(meminfo: str) -> int:
     """Bytes of memory of a machine, from the text of its /proc/meminfo (proc(5), in KiB)."""
     match = re.search(r"^MemTotal:\s+(\d+) kB$", meminfo, re.MULTILINE)
     if match is None:
-        raise GrampusError("/proc/meminfo does not say how much memory there is.")
+        raise GrampusError("/proc/meminfo does not show the size of the memory.")
     return int(match[1]) * 1024

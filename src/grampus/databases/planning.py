@@ -116,7 +116,7 @@ class CreatePlanner:
         """Raise RefusedError with code `name-taken` when a database or volume has that name."""
         if self._records.find(name) is not None:
             raise RefusedError(
-                f"There is already a database named '{name}'.",
+                f"A database named '{name}' already exists.",
                 f"Choose another name, or see `grampus db show {name}`.",
                 code="name-taken",
             )
@@ -125,7 +125,7 @@ class CreatePlanner:
         except NotFoundError:
             return
         raise RefusedError(
-            f"There is already a volume named '{name}'.",
+            f"A volume named '{name}' already exists.",
             f"Choose another name, or see `grampus volume show {name}`.",
             code="name-taken",
         )
@@ -149,7 +149,7 @@ class CreatePlanner:
             if not self._fleet.is_reachable(wanted):
                 raise HostUnreachableError(
                     f"The host {wanted} cannot be reached.",
-                    "Choose another with --host, or leave it out.",
+                    "Choose another host with --host, or remove --host.",
                 )
             return host
         databases = Counter(self._records.hosts().values())

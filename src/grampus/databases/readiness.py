@@ -76,9 +76,9 @@ def ensure_serving(host: Host, plan: InstancePlan, password: SecretStr, clock: C
             ready = observe_ready(administrator)
         except StatementFailedError as error:
             raise GrampusError(
-                f"The server of {plan.database} runs, and does not know the password of its "
-                "administrator that is on file.",
-                "Restore the secrets of GRAMPUS_HOME that belong to this database.",
+                f"The server of {plan.database} runs, but does not accept the administrator's "
+                "password on file.",
+                "Restore this database's files in the secrets of GRAMPUS_HOME.",
                 code="access-denied",
             ) from error
         answers.extend([ready] if ready is not None else [])

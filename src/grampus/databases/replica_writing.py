@@ -39,4 +39,7 @@ def close_opened(ports: StepPorts, opened: OpenedReplica) -> list[str]:
         if error.code == "busy":
             return []
         return [f"The replica {name} could not be made read-only again for Grampus: {error}"]
-    return [f"A command was cut off while it wrote to the replica {name}: it is read-only again."]
+    return [
+        f"A command was interrupted while it wrote to the replica {name}. The replica is "
+        "read-only again."
+    ]

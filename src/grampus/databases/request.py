@@ -69,14 +69,14 @@ def require_request(request: CreateRequest) -> FlavourName:
     _require_between("size", request.size_bytes, MIN_SIZE_BYTES, MAX_SIZE_BYTES)
     if request.memory_bytes < MIN_MEMORY_BYTES:
         raise UsageError(
-            f"A memory of {format_bytes(request.memory_bytes)} is too little for a server.",
-            f"Ask for at least {format_bytes(MIN_MEMORY_BYTES)}.",
+            f"{format_bytes(request.memory_bytes)} of memory is too little for a server.",
+            f"Choose at least {format_bytes(MIN_MEMORY_BYTES)}.",
             code="too-small",
         )
     if not request.cpus >= MIN_CPUS:  # also refuses "not a number"
         raise UsageError(
-            f"{request.cpus:g} CPUs are too little for a server.",
-            f"Ask for at least {MIN_CPUS:g}.",
+            f"{request.cpus:g} CPUs are too few for a server.",
+            f"Choose at least {MIN_CPUS:g}.",
             code="too-small",
         )
     write_path = request.write_path or DEFAULT_WRITE_PATH
@@ -90,14 +90,14 @@ def require_machine_holds(request: CreateRequest, machine: MachineSize, host: st
     if request.memory_bytes > machine.memory_bytes:
         raise RefusedError(
             f"{host} has {format_bytes(machine.memory_bytes)} of memory, less than the "
-            f"{format_bytes(request.memory_bytes)} asked for.",
-            "Ask for less with --memory.",
+            f"requested {format_bytes(request.memory_bytes)}.",
+            "Choose a smaller --memory.",
             code="too-big",
         )
     if request.cpus > machine.cpus:
         raise RefusedError(
-            f"{host} has {machine.cpus} CPUs, less than the {request.cpus:g} asked for.",
-            "Ask for less with --cpus.",
+            f"{host} has {machine.cpus} CPUs, fewer than the requested {request.cpus:g}.",
+            "Choose a smaller --cpus.",
             code="too-big",
         )
 
@@ -120,8 +120,8 @@ def _require_database_name(name: str) -> None:
         raise UsageError(error.problem, remedy, code=error.code) from None
     if name.startswith(_RESERVED_PREFIXES):
         raise UsageError(
-            f"'{name}' cannot name a database: {', '.join(_RESERVED_PREFIXES)} begin names that "
-            "Grampus itself uses.",
+            f"'{name}' is not available as a database name: Grampus uses names that begin "
+            f"with {', '.join(_RESERVED_PREFIXES)}.",
             "Choose another name.",
             code="invalid-name",
         )
@@ -132,8 +132,8 @@ def _require_between(what: str, size_bytes: int, lowest: int, highest: int) -> N
         return
     small = size_bytes < lowest
     raise UsageError(
-        f"A {what} of {format_bytes(size_bytes)} is too {'small' if small else 'big'} "
-        "for a database.",
-        f"Ask for at {'least' if small else 'most'} {format_bytes(lowest if small else highest)}.",
+        f"A {what} of {format_bytes(size_bytes)} is too {'small' if small else 'big'} for a "
+        "database.",
+        f"Choose at {'least' if small else 'most'} {format_bytes(lowest if small else highest)}.",
         code="too-small" if small else "too-big",
     )

@@ -90,8 +90,8 @@ def explain_end(end: ServerEnd) -> str:
         "out-of-memory": "it reached its memory limit and the kernel killed it",
         "signal": f"it crashed with signal {found['number']}" if found else "it crashed",
         "error": "it stopped because of an error",
-        "shutdown": "somebody shut it down",
-        "killed": "something killed it (SIGKILL)",
+        "shutdown": "it was shut down from outside",
+        "killed": "it was killed (SIGKILL)",
         "absent": "its host or its container was stopped",
     }[end.kind]
     shows_log = end.kind in ("signal", "error") or (
@@ -106,8 +106,8 @@ def advise_on_end(end: ServerEnd, name: str) -> str:
         return f"`grampus db set {name} --memory SIZE` gives it more memory."
     if end.kind in ("signal", "error"):
         return (
-            f"`grampus db parameter list {name}` shows the parameters that were set, "
-            f"`grampus volume show {name}` its volume."
+            f"`grampus db parameter list {name}` shows the parameters that were set. `grampus "
+            f"volume show {name}` shows the volume."
         )
     return f"`grampus db start {name}` starts it."
 

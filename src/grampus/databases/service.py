@@ -187,8 +187,7 @@ class DatabaseService:
         end = observe_end(host, name, host.observe_daemon(daemon))
         raise GrampusError(
             f"The server of {name} ended: {explain_end(end)}.",
-            f"`grampus db start {name}` starts it, and `grampus db verify {name}` checks its "
-            "tables.",
+            f"`grampus db start {name}` starts it. `grampus db verify {name}` checks its tables.",
             code="server-stopped",
         )
 
@@ -218,7 +217,7 @@ class DatabaseService:
                 f"The database {name} is not running ({view.status}).",
                 f"`grampus db start {name}` starts it."
                 if view.status in ("stopped", "failed", "volume-lost")
-                else "Bring its host back, then try again.",
+                else "Start its host again, then try again.",
                 code="not-running",
             )
         flavour = view.record.spec.flavour
@@ -246,7 +245,7 @@ class DatabaseService:
             if record.spec.protected:
                 raise RefusedError(
                     f"The database {name} is protected.",
-                    f"`grampus db unprotect {name}` allows it to be deleted.",
+                    f"`grampus db unprotect {name}` allows the deletion.",
                     code="protected",
                 )
             # Never undone, it would stay half done: the volume goes last.
@@ -353,7 +352,7 @@ class DatabaseService:
             self._settle_before_stop(name)
             record = self._operations.ready(name)
             if not self._fleet.is_reachable(record.spec.host):
-                self._operations.runner.propose(lambda: [f"Note that {name} shall not run"])
+                self._operations.runner.propose(lambda: [f"Record that {name} must not run"])
                 self._records.change(name, desired="stopped")
                 return
             self._operations.run(STOP, record.spec)

@@ -156,11 +156,11 @@ def require_packet_fits(packet_bytes: int, memory_bytes: int) -> None:
     largest_bytes = max(MIN_PACKET_BYTES, memory_bytes // 24)
     if packet_bytes > largest_bytes:
         raise RefusedError(
-            f"A statement of {format_bytes(packet_bytes)} (max_allowed_packet) could end a server "
-            f"that has {format_bytes(memory_bytes)} of memory.",
-            f"Set max_allowed_packet to {format_bytes(largest_bytes // MIB * MIB)} at most, or "
-            f"give the database {format_bytes(packet_bytes * 24)} of memory: `grampus db set NAME "
-            "--memory SIZE`.",
+            f"A statement of {format_bytes(packet_bytes)} (max_allowed_packet) could crash a "
+            f"server with {format_bytes(memory_bytes)} of memory.",
+            f"Set max_allowed_packet to at most {format_bytes(largest_bytes // MIB * MIB)}, "
+            f"or give the database {format_bytes(packet_bytes * 24)} of memory: `grampus db "
+            "set NAME --memory SIZE`.",
             code="packet-too-big",
         )
 

@@ -35,8 +35,8 @@ def decide_time_zone(database: str, text: str, known: Collection[str]) -> str:
         return text
     if not known:
         raise RefusedError(
-            f"The server of {database} has no time zone tables, so it knows no zone by name.",
-            f"Load them: `grampus db time-zones {database}`.",
+            f"The server of {database} has no time zone tables, so it knows no time zone names.",
+            f"Load the tables: `grampus db time-zones {database}`.",
             code="no-time-zones",
         )
     names = {name.lower(): name for name in known}
@@ -44,7 +44,7 @@ def decide_time_zone(database: str, text: str, known: Collection[str]) -> str:
     if found is None:
         meant = closest_name(text.lower(), names)
         raise UsageError(
-            f"The server of {database} knows no time zone {text!r}.",
+            f"The server of {database} does not know the time zone {text!r}.",
             f"Did you mean {names[meant]!r}?"
             if meant
             else "Give SYSTEM, an offset such as +02:00, or a name such as Europe/Berlin.",

@@ -82,8 +82,8 @@ def classify_status(
 def explain_server_user(uid: int) -> str:
     """The user that a server runs as, for people."""
     if uid == MYSQL_UID:
-        return f"user {uid}, shared with other servers (docs/guide/security.md says why)"
-    return f"user {uid}, of this server alone"
+        return f"user {uid}, shared with other servers (see docs/guide/security.md)"
+    return f"user {uid}, only of this server"
 
 
 def explain_lost_hosts(views: Sequence[DatabaseView]) -> list[str]:

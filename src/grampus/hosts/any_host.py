@@ -39,5 +39,6 @@ class AnyReachableHost:
             if self._fleet.reaches_cluster(host.name):
                 return host
         raise HostUnreachableError(
-            "No host of the cluster can be reached.", "`grampus lab status` shows which are down."
+            "No host of the cluster can be reached.",
+            "`grampus lab status` shows the state of the hosts.",
         )

@@ -179,7 +179,7 @@ class Cgroups:
             clock,
             self._kill_and_remove,
             what=f"the processes in the control group {self._path} to end",
-            remedy="A process that does not end waits in the kernel; `ps` shows it in state D.",
+            remedy="A process that does not end waits in the kernel. `ps` shows it in state D.",
             timeout_s=timeout_s,
             interval_s=0.05,
         )

@@ -60,7 +60,7 @@ def observe_block_device(path: str) -> BlockDevice:
     try:
         status = Path(path).stat()
     except FileNotFoundError:
-        raise GrampusError(f"There is no block device {path}.") from None
+        raise GrampusError(f"The block device {path} does not exist.") from None
     if not stat.S_ISBLK(status.st_mode):
         raise GrampusError(f"{path} is not a block device.")
     return BlockDevice(path, os.major(status.st_rdev), os.minor(status.st_rdev))
@@ -150,7 +150,9 @@ class Containers:
                 raise
             self._delete(spec.name)
             with self._log(spec.name).open("a", encoding="utf-8") as log:
-                log.write(f"It runs as the owner of its files: they cannot be mapped ({said}).\n")
+                log.write(
+                    f"It runs as the owner of its files, because they cannot be mapped ({said}).\n"
+                )
             self._write_config(spec, rootfs, None)
             self._start(spec.name)
 
@@ -190,7 +192,7 @@ class Containers:
         """
         if not (self._bundle(name) / "config.json").exists():
             raise GrampusError(
-                f"The daemon {name} is not there on {self._hostname}.", code="daemon-absent"
+                f"The daemon {name} does not exist on {self._hostname}.", code="daemon-absent"
             )
         self.stop(name, kill=False, stop_signal=stop_signal, timeout_s=timeout_s)
         self._delete(name)
@@ -232,8 +234,8 @@ class Containers:
             return
         if "unable to set memory limit" in result.stderr or "resource busy" in result.stderr:
             raise RefusedError(
-                f"The daemon {name} on {self._hostname} uses more memory than it shall have.",
-                "Leave it more, or let it free some first.",
+                f"The daemon {name} on {self._hostname} uses more memory than the new limit.",
+                "Choose a higher limit, or let the daemon free memory first.",
                 code="memory-in-use",
             )
         raise CommandFailedError(self._hostname, result)
@@ -275,7 +277,7 @@ class Containers:
             user = json.loads(config.read_text(encoding="utf-8"))["process"]["user"]
         except FileNotFoundError:
             raise GrampusError(
-                f"The daemon {name} is not there on {self._hostname}.", code="daemon-absent"
+                f"The daemon {name} does not exist on {self._hostname}.", code="daemon-absent"
             ) from None
         return [
             *([] if ends_by_itself else _DIES_WITH_US),

@@ -166,8 +166,8 @@ class LabHost:
         wait_until(
             self._clock,
             self._clear,
-            what=f"the mounts of {self.name} to go",
-            remedy=f"`fuser -vm {self._place.directory}` shows who uses them.",
+            what=f"the mounts of {self.name} to be removed",
+            remedy=f"`fuser -vm {self._place.directory}` shows the processes that use them.",
             timeout_s=60,
         )
 
@@ -335,16 +335,17 @@ class LabHost:
         if not self.is_linked():
             raise HostUnreachableError(
                 f"The host {self.name} cannot be reached: its link is down.",
-                "`grampus lab fault heal` brings it back.",
+                "`grampus lab fault heal` reconnects it.",
             )
         if self.observe_partition() == "controller":
             raise HostUnreachableError(
                 f"The host {self.name} cannot be reached: it is cut off from Grampus.",
-                "`grampus lab fault heal` brings it back.",
+                "`grampus lab fault heal` reconnects it.",
             )
         if not self.is_up():
             raise HostUnreachableError(
-                f"The host {self.name} is down.", "`grampus lab up` or `lab fault heal` starts it."
+                f"The host {self.name} is down.",
+                "`grampus lab up` or `grampus lab fault heal` starts it.",
             )
 
 

@@ -92,7 +92,7 @@ def _ensure_flushes_pass(host: Host, device: str) -> None:
         raise GrampusError(
             f"The block device {device} drops flushes: its write cache is set to "
             f"'{said or 'unknown'}', and commits on it would not be durable.",
-            f"As root: `echo '{WRITE_BACK}' > {setting}`, then try again.",
+            f"Run as root: `echo '{WRITE_BACK}' > {setting}`, then try again.",
             code="drops-flushes",
         )
 

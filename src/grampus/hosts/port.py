@@ -39,11 +39,11 @@ _SHELLS = ("bash", "sh")
 _INTERPRETERS = (*_SHELLS, "python3")
 _WRAPPERS = ("timeout", "env")
 _SIGNALS = {
-    signal.SIGKILL: "it was killed, probably because it needed more memory than it may have",
-    signal.SIGTERM: "it was told to end",
+    signal.SIGKILL: "it was killed, probably because it needed more memory than its limit",
+    signal.SIGTERM: "it was terminated",
     signal.SIGSEGV: "it crashed",
     signal.SIGABRT: "it crashed",
-    signal.SIGPIPE: "what read its output has ended",
+    signal.SIGPIPE: "the reader of its output has ended",
     signal.SIGXFSZ: "a file became too large",
 }
 _CODES = {
@@ -96,9 +96,8 @@ class CommandFailedError(GrampusError):
         reason = f"{said} ({why})" if said else why
         super().__init__(
             f"{describe_command(result.argv)} failed on {where}: {reason}.",
-            "`grampus lab status` shows whether hosts and cluster are well. Correct what the "
-            "message "
-            "says, then try again.",
+            "`grampus lab status` shows the state of the hosts and the cluster. Fix the "
+            "error above, then try again.",
         )
         self.result = result
 

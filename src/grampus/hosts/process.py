@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO
 
+from grampus.core.clock import format_duration
 from grampus.core.errors import GrampusError
 from grampus.core.streams import ByteReader, ByteWriter
 from grampus.hosts.port import (
@@ -106,10 +107,10 @@ def run_command(
 def did_not_end(argv: Sequence[str], timeout_s: float, where: str) -> GrampusError:
     """The error of a command that was stopped after `timeout_s` seconds."""
     return GrampusError(
-        f"{describe_command(argv)} did not end within {timeout_s:g} s on {where} and was stopped.",
-        "`grampus lab status` shows whether that host and the cluster answer, and `uptime` there "
-        "how "
-        "loaded it is. Then try again.",
+        f"{describe_command(argv)} did not end within {format_duration(timeout_s)} on {where} and "
+        "was stopped.",
+        "`grampus lab status` shows whether that host and the cluster answer. `uptime` on "
+        "the host shows its load. Then try again.",
         code="timeout",
     )
 
@@ -181,7 +182,8 @@ def write_command(
         except BrokenPipeError:
             _require_success(words, shown or argv, where)
             raise GrampusError(
-                f"{describe_command(shown or argv)} ended on {where} before it had read all.",
+                f"{describe_command(shown or argv)} ended on {where} before it had read its "
+                "whole input.",
                 "Try again.",
                 code="command-failed",
             ) from None
@@ -391,7 +393,8 @@ def start_command(
     except OSError as error:
         raise GrampusError(
             f"The program {program} cannot be started on {where}: {error.strerror}.",
-            "Check that it is an executable file for this machine and that you may run it.",
+            "Check that the program is an executable file for this machine, and that you may "
+            "run it.",
             code="program-unusable",
         ) from error
 
@@ -405,7 +408,7 @@ def require_program(program: str) -> None:
 def _program_missing(program: str, where: str) -> GrampusError:
     package = PACKAGE_OF_PROGRAM.get(program, program)
     return GrampusError(
-        f"The program {program} is not there on {where}.",
+        f"The program {program} is missing on {where}.",
         f"Install the package {package} (on Debian: apt-get install {package})."
         if "/" not in program
         else "Check the path.",

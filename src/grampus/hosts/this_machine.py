@@ -112,8 +112,8 @@ class ThisMachine:
 
     def _no_daemons(self) -> RefusedError:
         return RefusedError(
-            f"Grampus runs commands on {self._name}, and keeps no daemons or addresses there.",
-            "Use a lab for that (`grampus lab up`).",
+            f"Grampus only runs commands on {self._name}, and no daemons or addresses.",
+            "Use a lab (`grampus lab up`).",
             code="no-daemons",
         )
 

@@ -136,8 +136,8 @@ class BitRot:
         layers = [layer for layer in observe_layers(self._cluster, pool, image) if layer.numbers]
         if not layers:
             raise RefusedError(
-                f"The image {pool}/{image} holds no data yet.",
-                "Write something to it first.",
+                f"The image {pool}/{image} has no data yet.",
+                "Write data to it first.",
                 code="no-data",
             )
         layer = layers[0]
@@ -187,7 +187,7 @@ class BitRot:
         flipped = [bit for bit in found if bit is not None]
         if not flipped:
             raise GrampusError(
-                f"osd.{plan.osd} has none of these objects' data at a place of its own.",
+                f"osd.{plan.osd} does not store the data of any of these objects separately.",
                 "Choose another --osd, or write more to the volume.",
                 code="no-place",
             )
@@ -227,7 +227,7 @@ class BitRot:
             for file in listed.stdout.splitlines():
                 osd = int(PurePosixPath(file).stem.removeprefix("rot-"))
                 if osd_daemon(osd) not in running and self._take_back(host, osd):
-                    said.append(f"Flipped back what spoilt copies of osd.{osd}, which had ended.")
+                    said.append(f"Flipped the bits of osd.{osd} back, because the OSD had ended.")
         return said
 
     def _take_back(self, host: Host, osd: int) -> bool:
@@ -273,9 +273,9 @@ class BitRot:
         host.ensure_daemon(daemon)
         self._catches_up(host, plan.osd)
         raise GrampusError(
-            f"osd.{plan.osd} ended when a client overwrote a part of what was spoilt, so all of it "
-            "is as it was.",
-            "Try again while less is written to the volume, or choose another --osd.",
+            f"osd.{plan.osd} ended when a client overwrote damaged data. Grampus has repaired "
+            "all of it.",
+            "Try again when the write load is lower, or choose another --osd.",
             code="overwritten",
         )
 
@@ -293,7 +293,7 @@ class BitRot:
             self._clock,
             is_over,
             what=f"osd.{osd} to catch up",
-            remedy="`grampus lab fault heal` goes on from here.",
+            remedy="`grampus lab fault heal` continues.",
             timeout_s=_UP_TIMEOUT_S,
             interval_s=0.5,
         )
@@ -318,15 +318,15 @@ class BitRot:
                 self._require_first(osd, self._fleet.lab_host(place.host))
                 return place
         raise NotFoundError(
-            f"The OSD {osd} does not run.", "Bring it back first: `grampus lab fault heal`."
+            f"The OSD {osd} does not run.", "Start it first: `grampus lab fault heal`."
         )
 
     def _require_first(self, osd: int, host: Host) -> OsdPlan:
         plan = find_first_osd(self._spec, host, osd)
         if plan is None:
             raise RefusedError(
-                f"osd.{osd} belongs to an OSD set, and bits are flipped on the lab's first OSDs "
-                "alone.",
+                f"osd.{osd} belongs to an OSD set. Only bits on the lab's first OSDs can be "
+                "flipped.",
                 "Choose a volume in the pool for databases.",
                 code="of-osd-set",
             )

@@ -180,8 +180,9 @@ def decide_min_mon_release(version: str) -> int:
     found = _RELEASE.search(version)
     if found is None:
         raise GrampusError(
-            f"The host image's ceph-mon does not say its release: {version.strip() or 'nothing'}.",
-            "Build the image anew: remove its directory, then `grampus lab up`.",
+            "The host image's ceph-mon does not report its release: "
+            f"{version.strip() or 'nothing'}.",
+            "Build the image again: remove its directory, then run `grampus lab up`.",
         )
     return min(int(found[1]), NEWEST_MIN_MON_RELEASE)
 

@@ -24,7 +24,7 @@ class CopiesPools:
         if copies > self._spec.copies:
             raise RefusedError(
                 f"This lab keeps {self._spec.copies} copies, not {copies}.",
-                f"Ask for {self._spec.copies} or fewer.",
+                f"Choose at most {self._spec.copies} copies.",
                 code="too-many-copies",
             )
         if copies == self._spec.copies:
@@ -36,9 +36,9 @@ class CopiesPools:
         chunks = sum(chunks_of(code))
         if chunks > len(self._spec.osd_hosts):
             raise RefusedError(
-                f"This lab has OSDs on {len(self._spec.osd_hosts)} hosts, and {code} has {chunks} "
-                "chunks, each for a host of its own.",
-                "Make a lab with more hosts, or choose a code with fewer chunks.",
+                f"This lab has OSDs on {len(self._spec.osd_hosts)} hosts, and {code} needs "
+                f"{chunks} hosts, one for each chunk.",
+                "Create a lab with more hosts, or choose a code with fewer chunks.",
                 code="too-few-hosts",
             )
 

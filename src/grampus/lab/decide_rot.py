@@ -46,10 +46,10 @@ def decide_osd(asked: int | None, acting: Sequence[Sequence[int]]) -> int:
     if not any(asked in osds for osds in acting):
         known = sorted({osd for osds in acting for osd in osds})
         raise NotFoundError(
-            f"The OSD {asked} holds no copy of what the image stores.",
+            f"The OSD {asked} has no copy of the image's data.",
             f"Choose one of {', '.join(str(osd) for osd in known)}."
             if known
-            else "Write something to the volume first.",
+            else "Write data to the volume first.",
         )
     return asked
 
@@ -89,7 +89,7 @@ def require_whole(groups: Sequence[ScrubbedGroup]) -> None:
             raise RefusedError(
                 f"The placement group {group.id} is {group.state}: another copy may be damaged or "
                 "missing already.",
-                "Heal the lab (`grampus lab fault heal`) and repair what is damaged (`grampus db "
+                "Heal the lab (`grampus lab fault heal`) and repair the damage (`grampus db "
                 "verify NAME --repair`) first.",
                 code="not-whole",
             )

@@ -105,11 +105,11 @@ class LabGateway:
         """The gateway, from whatever state it is in."""
         host = self._gateway.host
         return [
-            Step("record", "Remember the gateway", keep_record),
-            Step("pools", "Make the gateway's pools", self.ensure_pools),
-            Step("certificate", f"Make a certificate for {host}", self.ensure_certificate),
+            Step("record", "Record the gateway", keep_record),
+            Step("pools", "Create the gateway's pools", self.ensure_pools),
+            Step("certificate", f"Create a certificate for {host}", self.ensure_certificate),
             Step("gateway", f"Start the gateway on {host}", self.ensure_daemon),
-            Step("user", f"Make its user {GATEWAY_USER} and keep the keys", self.ensure_user),
+            Step("user", f"Create its user {GATEWAY_USER} and store the keys", self.ensure_user),
         ]
 
     def down_steps(self, forget: Callable[[], None]) -> list[Step]:
@@ -117,8 +117,8 @@ class LabGateway:
         return [
             Step("gateway", "Stop the gateway", self.ensure_daemon_absent),
             Step("pools", "Remove its pools and all buckets in them", self.ensure_pools_absent),
-            Step("secrets", "Forget its keys", self.ensure_secrets_absent),
-            Step("record", "Forget the gateway", forget),
+            Step("secrets", "Delete its keys", self.ensure_secrets_absent),
+            Step("record", "Delete the record of the gateway", forget),
         ]
 
     def ensure_pools(self) -> None:
@@ -173,7 +173,7 @@ class LabGateway:
             self._clock,
             lambda: self._answers(host),
             what="the gateway to answer",
-            remedy=f"The log of the daemon {gateway_daemon(host.name)} says why.",
+            remedy=f"The log of the daemon {gateway_daemon(host.name)} shows the cause.",
             timeout_s=90.0,
             interval_s=0.5,
         )
@@ -201,7 +201,7 @@ class LabGateway:
         if not keys or certificate is None:
             raise GrampusError(
                 f"The gateway's user {GATEWAY_USER} has no keys.",
-                "Take the gateway down and up again.",
+                "Run `grampus lab gateway down`, then `grampus lab gateway up`.",
                 code="gateway-keys",
             )
         file = credentials_file(self._home, self._lab.name)
@@ -250,7 +250,7 @@ class LabGateway:
         if states.get(name) != "running":
             raise GrampusError(
                 f"The gateway on {host.name} ended: {host.daemon_log(name, last_lines=3)}",
-                "Correct what it says, then run `grampus lab gateway up`.",
+                "Fix the error above, then run `grampus lab gateway up`.",
                 code="gateway-ended",
             )
         address, port = self._lab.host_address(host.name), self._gateway.port

@@ -56,7 +56,7 @@ class GatewayService:
             if host not in (None, existing.host):
                 raise UsageError(
                     f"The gateway is on {existing.host}, not on {host}.",
-                    "Leave --host out, or take the gateway down first.",
+                    "Remove --host, or run `grampus lab gateway down` first.",
                 )
             return existing
         chosen = self._fleet.lab_host(host or self._lab.host_names[-1]).name
@@ -65,8 +65,8 @@ class GatewayService:
             definition = self._images.definition(name)
         except NotFoundError:
             raise UsageError(
-                f"There is no gateway for the host image '{self._lab.image_name}'.",
-                "Bring up a lab with the host image sid: `grampus lab up --image sid`.",
+                f"The host image '{self._lab.image_name}' has no gateway.",
+                "Start a lab with the host image sid: `grampus lab up --image sid`.",
                 code="no-gateway",
             ) from None
         image_id = definition.image_id
@@ -92,7 +92,7 @@ class GatewayService:
         if spec is None:
             raise NotFoundError(
                 f"The lab '{self._lab.name}' has no gateway.",
-                "`grampus lab gateway up` makes one.",
+                "`grampus lab gateway up` starts one.",
             )
         return spec
 

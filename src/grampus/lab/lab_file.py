@@ -47,13 +47,13 @@ def find_lost_records(home: Home, store: Store, lab: str) -> list[StoredRecord]:
         if there:
             return []
         raise NotFoundError(
-            f"There is no lab named '{lab}', and no {file} that says what it was.",
-            "Name the lab with --lab, or set GRAMPUS_HOME to the directory that holds it.",
+            f"There is no lab named '{lab}', and its file {file} is missing.",
+            "Give the lab with --lab, or set GRAMPUS_HOME to its home directory.",
         ) from None
     except ValidationError as error:
         raise GrampusError(
             f"{file} cannot be read: {error.errors()[0]['msg']}.",
-            "Put back a copy of that file alone, if there is one. Then run the command again.",
+            "Restore only that file from a copy, if there is one. Then run the command again.",
             code="lab-file",
         ) from error
     return [record for record in found if (record.kind, record.name) not in there]

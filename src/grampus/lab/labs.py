@@ -127,7 +127,7 @@ def decide_osd_size_bytes(requested: int | None, osds: int, free_bytes: int) -> 
         if requested < MIN_OSD_SIZE_BYTES:
             raise UsageError(
                 f"An OSD of {format_bytes(requested)} is too small.",
-                f"Give it at least {format_bytes(MIN_OSD_SIZE_BYTES)} (--osd-size).",
+                f"Choose at least {format_bytes(MIN_OSD_SIZE_BYTES)} (--osd-size).",
             )
         wanted = requested
     else:
@@ -136,7 +136,7 @@ def decide_osd_size_bytes(requested: int | None, osds: int, free_bytes: int) -> 
         raise GrampusError(
             f"{osds} OSDs of {format_bytes(wanted)} do not fit: {format_bytes(free_bytes)} are "
             "free on the disk.",
-            "Free some space, put GRAMPUS_HOME on another disk, or ask for fewer or smaller OSDs.",
+            "Free space, put GRAMPUS_HOME on another disk, or choose fewer or smaller OSDs.",
             code="disk-too-small",
         )
     return wanted // MIB * MIB
@@ -162,8 +162,9 @@ def require_same(request: LabRequest, spec: LabSpec) -> None:
     ]
     if differences:
         raise UsageError(
-            f"The lab '{spec.name}' is there already, with {', '.join(differences)}.",
-            "Leave the options out to start it as it is, take it down first, or use another --lab.",
+            f"The lab '{spec.name}' already exists, with {', '.join(differences)}.",
+            "Remove the options to start the lab as it is, remove the lab with `grampus lab "
+            "down`, or use another --lab.",
         )
 
 
@@ -209,7 +210,7 @@ class LabService:
             if not known:
                 option = "" if self.name == DEFAULT_LAB else f" --lab {self.name}"
                 raise NotFoundError(
-                    f"There is no lab named '{self.name}'.", f"`grampus lab up{option}` makes one."
+                    f"There is no lab named '{self.name}'.", f"`grampus lab up{option}` creates it."
                 )
             raise not_found("lab", self.name, known, list_command="grampus lab list")
         return spec
@@ -236,13 +237,13 @@ class LabService:
         if not MIN_HOSTS <= hosts <= MAX_HOSTS:
             raise UsageError(
                 f"A lab has {MIN_HOSTS} to {MAX_HOSTS} hosts, not {hosts}.",
-                "Three copies on three hosts are the least.",
+                "Choose at least three hosts, for three copies.",
             )
         osd_hosts = hosts if request.osd_hosts is None else request.osd_hosts
         if not MIN_HOSTS <= osd_hosts <= hosts:
             raise UsageError(
                 f"Of {hosts} hosts {MIN_HOSTS} to {hosts} have OSDs, not {osd_hosts}.",
-                "Three copies on three hosts are the least; ask for more with --hosts.",
+                "Choose at least three hosts, for three copies, or more --hosts.",
             )
         if not 1 <= per_host <= MAX_OSDS_PER_HOST:
             raise UsageError(f"A host has 1 to {MAX_OSDS_PER_HOST} OSDs, not {per_host}.")
@@ -279,8 +280,8 @@ class LabService:
     def _require_hosts_image(self, name: str) -> None:
         if not self._images.definition(name).runs_hosts:
             raise UsageError(
-                f"The image '{name}' runs no Ceph.",
-                f"Choose one for hosts: {', '.join(IMAGE_PREFERENCE)} or {OLDER_CEPH_IMAGE}.",
+                f"The image '{name}' has no Ceph.",
+                f"Choose an image for hosts: {', '.join(IMAGE_PREFERENCE)} or {OLDER_CEPH_IMAGE}.",
             )
 
     def fleet(self, spec: LabSpec) -> LabFleet:
@@ -413,7 +414,7 @@ class LabService:
         osds = {int(name[4:]) for name in names if re.fullmatch(r"osd-\d+", name)}
         mons = {name for name in names if name.startswith("mon-")}
         alive = _observe_alive(fleet)
-        advice = "Heal the lab first (`grampus lab fault heal`), or say --force to see it happen."
+        advice = "Heal the lab first (`grampus lab fault heal`), or add --force."
         if mons and not decide_keeps_quorum(len(spec.mon_hosts), alive.mons, mons):
             raise RefusedError(
                 f"Without {', '.join(sorted(mons))} the MONs have no quorum and the cluster stops.",
@@ -436,7 +437,7 @@ class LabService:
     def _require_root(self) -> None:
         if self._effective_uid() != 0:
             raise GrampusError(
-                "A lab needs root: it makes network namespaces, mounts and containers.",
+                "A lab needs root, because it creates network namespaces, mounts and containers.",
                 "Run the command as root, or with sudo.",
                 code="not-root",
             )
@@ -462,11 +463,11 @@ class LabService:
         return [
             Step(
                 "record",
-                "Remember the lab",
+                "Record the lab",
                 lambda: self._store.put(LAB_RECORD, self.name, self.name, spec),
                 lambda: self._store.remove(LAB_RECORD, self.name, self.name),
             ),
-            Step("data", "Make directories", lambda: None, teardown.remove_data),
+            Step("data", "Create directories", lambda: None, teardown.remove_data),
             Step(
                 "network",
                 f"Connect {spec.host_count} hosts",
@@ -479,12 +480,12 @@ class LabService:
                 lambda: self._ensure_hosts(fleet),
                 lambda: self._sweep(teardown),
             ),
-            Step("configuration", "Make keys and ceph.conf", bootstrap.ensure_configuration),
+            Step("configuration", "Create keys and ceph.conf", bootstrap.ensure_configuration),
             Step("mons", f"Start {len(spec.mon_hosts)} MONs", bootstrap.ensure_mons),
             Step("mgrs", f"Start {len(spec.mgr_hosts)} MGRs", bootstrap.ensure_mgrs),
             Step("osds", f"Start {spec.osd_count} OSDs", bootstrap.ensure_osds),
             *self._osd_set_steps(spec, fleet),
-            Step("pool", "Make the pool for databases", bootstrap.ensure_pool),
+            Step("pool", "Create the pool for databases", bootstrap.ensure_pool),
             Step("health", "Wait for HEALTH_OK", bootstrap.wait_until_healthy),
             *self._gateway_steps(spec, fleet),
         ]
@@ -527,15 +528,15 @@ class LabService:
         teardown = LabTeardown(spec, self._home, fleet, self._clock, self._network_lock)
         steps = [
             Step("daemons", "Stop daemons", lambda: teardown.stop_daemons(kill=not keep)),
-            Step("mounts", "Unmount, free loop devices", teardown.remove_mounts),
+            Step("mounts", "Unmount file systems and free loop devices", teardown.remove_mounts),
             Step("containers", "Remove containers", teardown.remove_containers),
             Step("network", "Remove the network", teardown.remove_network),
-            Step("overlays", "Remove what containers wrote", teardown.remove_overlays),
+            Step("overlays", "Remove the files of containers", teardown.remove_overlays),
         ]
         if not keep:
             steps += [
                 Step("data", "Remove the data", teardown.remove_data),
-                Step("forget", "Forget the lab", lambda: self._forget(spec)),
+                Step("forget", "Delete the record of the lab", lambda: self._forget(spec)),
             ]
         return steps
 
@@ -548,7 +549,7 @@ class LabService:
         # What was interrupted in it must not be finished on a later lab of the same name.
         for operation in self._runner.unfinished(""):
             if not operation.kind.startswith("lab."):
-                self._runner.close(operation, "its lab was taken down")
+                self._runner.close(operation, "its lab was removed")
 
 
 @dataclass(frozen=True)
@@ -576,6 +577,6 @@ def find_library_dir(root: Path) -> str:
     for found in root.glob("usr/lib/*/rados-classes"):
         return f"/{found.parent.relative_to(root)}"
     raise GrampusError(
-        f"The host image at {root} holds no Ceph object classes.",
-        "Build it anew: remove its directory, then `grampus lab up`.",
+        f"The host image at {root} has no Ceph object classes.",
+        "Build the image again: remove its directory, then run `grampus lab up`.",
     )

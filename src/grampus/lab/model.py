@@ -134,7 +134,7 @@ def require_usable_home(root: Path) -> Path:
     """Return `root` if a lab can live below it. Raises UsageError otherwise."""
     if _USABLE.fullmatch(str(root)) is None:
         raise UsageError(
-            f"A lab cannot live below {str(root)!r}: mounts do not take such a path.",
+            f"{str(root)!r} is not a valid directory for a lab: mounts do not support such a path.",
             "Set GRAMPUS_HOME to a path of letters, digits and the characters _ . - + @ only.",
             code="unusable-home",
         )

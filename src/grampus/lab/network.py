@@ -51,7 +51,7 @@ def decide_subnet(used: Iterable[ipaddress.IPv4Network]) -> ipaddress.IPv4Networ
                 return subnet
     raise GrampusError(
         f"Every network in {', '.join(map(str, LAB_NETWORKS))} is in use on this machine.",
-        "Take a lab down first (`grampus lab down --lab NAME`), or see `ip route show`.",
+        "Remove a lab first (`grampus lab down --lab NAME`), or check `ip route show`.",
         code="no-network",
     )
 
@@ -71,8 +71,8 @@ def require_subnet_free(spec: LabSpec, routes: Iterable[Route]) -> None:
             raise GrampusError(
                 f"The network {spec.subnet} of the lab '{spec.name}' is in use on this machine: "
                 f"{network} is at {device or 'no device'}.",
-                "Take that away (`ip route show table all` shows it), then try again: the MONs "
-                "keep their addresses for good.",
+                "Remove that route (`ip route show table all` shows it), then try again: the "
+                "addresses of the MONs cannot change.",
                 code="network-taken",
             )
 

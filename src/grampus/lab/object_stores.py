@@ -169,7 +169,8 @@ def require_keyring(host: Host, place: OsdPlace) -> str:
     """The text of the OSD's keyring. Raises GrampusError when its key was lost."""
     if place.secret is None:
         raise GrampusError(
-            f"The key of osd.{place.osd_id} on {host.name} is lost.", "Take the lab down and up."
+            f"The key of osd.{place.osd_id} on {host.name} is lost.",
+            "Run `grampus lab down --keep`, then `grampus lab up`.",
         )
     return render_keyring(f"osd.{place.osd_id}", place.secret, {})
 

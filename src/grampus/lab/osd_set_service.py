@@ -65,8 +65,8 @@ def require_possible(osd_set: OsdSet, *, machine_cores: int) -> OsdSet:
     require_name("OSD set", osd_set.name)
     if len(osd_set.name) > MAX_SET_NAME_LENGTH or _COPIES_NAME.fullmatch(osd_set.name):
         raise UsageError(
-            f"'{osd_set.name}' cannot name an OSD set.",
-            f"Use at most {MAX_SET_NAME_LENGTH} characters, and no name of a number of copies.",
+            f"'{osd_set.name}' is not available as the name of an OSD set.",
+            f"Use at most {MAX_SET_NAME_LENGTH} characters, and not a name such as 2-copies.",
             code="invalid-name",
         )
     if min(osd_set.devices_per_host, osd_set.osds_per_device) < 1 or (
@@ -74,7 +74,7 @@ def require_possible(osd_set: OsdSet, *, machine_cores: int) -> OsdSet:
     ):
         raise UsageError(
             f"A host has 1 to {MAX_SET_OSDS_PER_HOST} OSDs of a set, not {osd_set.osds_per_host}.",
-            "Choose --devices-per-host and --osds-per-device by that.",
+            "Choose --devices-per-host and --osds-per-device accordingly.",
         )
     cores = osd_set.cores_per_host
     if cores is not None and not 0.1 * osd_set.osds_per_host <= cores <= machine_cores:
@@ -86,7 +86,7 @@ def require_possible(osd_set: OsdSet, *, machine_cores: int) -> OsdSet:
     cache = osd_set.thread_cache_mib
     if cache is not None and not MIN_THREAD_CACHE_MIB <= cache <= MAX_THREAD_CACHE_MIB:
         raise UsageError(
-            f"A thread cache of {cache} MiB cannot be had.",
+            f"A thread cache of {cache} MiB is not supported.",
             f"Choose {MIN_THREAD_CACHE_MIB} to {MAX_THREAD_CACHE_MIB} MiB.",
         )
     object_store(osd_set.objectstore)
@@ -99,9 +99,9 @@ def require_room(osd_set: OsdSet, hosts: int, free_bytes: int) -> None:
     osds = hosts * osd_set.osds_per_host
     if osds * each_bytes > free_bytes * 8 // 10:
         raise GrampusError(
-            f"{osds} OSDs of {format_bytes(each_bytes)} do not fit: {format_bytes(free_bytes)} are "
-            "free on the disk.",
-            "Free some space, or ask for fewer or smaller OSDs (--size).",
+            f"{osds} OSDs of {format_bytes(each_bytes)} do not fit: "
+            f"{format_bytes(free_bytes)} are free on the disk.",
+            "Free space, or choose fewer or smaller OSDs (--size).",
             code="disk-too-small",
         )
 
@@ -151,14 +151,14 @@ class OsdSetService:
             return
         if found.is_leaving:
             raise RefusedError(
-                f"The removal of the OSD set '{osd_set.name}' was begun and is not finished.",
+                f"The removal of the OSD set '{osd_set.name}' was interrupted.",
                 f"Finish it first: `grampus lab osd-set remove {osd_set.name}`.",
                 code="leaving",
             )
         if found != osd_set:
             raise RefusedError(
-                f"There is an OSD set named '{osd_set.name}' already, and it is another one.",
-                "Choose another name, or remove that one first.",
+                f"Another OSD set named '{osd_set.name}' already exists.",
+                "Choose another name, or remove the other set first.",
                 code="name-taken",
             )
 
@@ -169,7 +169,7 @@ class OsdSetService:
             if why is not None:
                 raise RefusedError(
                     f"{why}.",
-                    "Make another lab for it: `grampus lab up --lab NAME --image bookworm`.",
+                    "Create another lab for it: `grampus lab up --lab NAME --image bookworm`.",
                     code="no-filestore",
                 )
 
@@ -292,9 +292,9 @@ def decide_osd_bytes(
     bearable = (free_bytes * 8 // 10 // osds - _wal_db_bytes(wal_db_media)) // MIB * MIB
     if bearable < MIN_OSD_SIZE_BYTES:
         raise GrampusError(
-            f"The machine's disk has {format_bytes(free_bytes)} free, too little for {osds} more "
-            f"OSDs of {format_bytes(MIN_OSD_SIZE_BYTES)}, the least.",
-            "Free some space, or ask for fewer OSDs.",
+            f"The machine's disk has {format_bytes(free_bytes)} free, too little for {osds} "
+            f"more OSDs of at least {format_bytes(MIN_OSD_SIZE_BYTES)}.",
+            "Free space, or choose fewer OSDs.",
             code="disk-too-small",
         )
     return min(lab.osd_size_bytes, bearable)

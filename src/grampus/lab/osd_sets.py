@@ -45,9 +45,9 @@ class LabOsdSet:
         """The set, from whatever state it is in."""
         name, count = self._set.name, len(self._plans)
         steps = [
-            Step("record", f"Remember the OSD set {name}", keep_record, forget),
+            Step("record", f"Record the OSD set {name}", keep_record, forget),
             Step(
-                "crush", "Make its CRUSH root and rule", self.ensure_rule, self.ensure_rule_absent
+                "crush", "Create its CRUSH root and rule", self.ensure_rule, self.ensure_rule_absent
             ),
             Step(
                 "osds",
@@ -57,7 +57,7 @@ class LabOsdSet:
             ),
         ]
         if self._set.has_pool:
-            pool = f"Make the pool {self._set.pool}"
+            pool = f"Create the pool {self._set.pool}"
             steps.append(Step("pool", pool, self.ensure_pool, self.ensure_pool_absent))
         return [*steps, Step("clean", "Wait for placement groups", self._waits.until_clean)]
 
@@ -66,7 +66,7 @@ class LabOsdSet:
     ) -> list[Step]:
         """The set gone. Its pool must be empty, and no other pool on its OSDs."""
         name, count = self._set.name, len(self._plans)
-        steps = [Step("record", f"Remember that the OSD set {name} goes", keep_leaving)]
+        steps = [Step("record", f"Record the removal of the OSD set {name}", keep_leaving)]
         if self._set.has_pool:
             pool = f"Remove the pool {self._set.pool}"
             steps.append(Step("pool", pool, self.ensure_pool_absent))
@@ -74,7 +74,7 @@ class LabOsdSet:
             *steps,
             Step("osds", f"Remove its {count} OSDs", self.ensure_osds_absent),
             Step("crush", "Remove its CRUSH rule and root", self.ensure_rule_absent),
-            Step("forget", f"Forget the OSD set {name}", forget),
+            Step("forget", f"Delete the record of the OSD set {name}", forget),
         ]
 
     def ensure_rule(self) -> None:
@@ -123,15 +123,15 @@ class LabOsdSet:
         status = self._cluster.observe_status()
         if status.osds_up < status.osds:
             raise RefusedError(
-                f"{status.osds - status.osds_up} of {status.osds} OSDs are down, and nobody can "
-                f"say what is in the pool {self._set.pool}.",
-                "Bring them back first: `grampus lab fault heal`.",
+                f"{status.osds - status.osds_up} of {status.osds} OSDs are down, so the "
+                f"contents of the pool {self._set.pool} are unknown.",
+                "Start them first: `grampus lab fault heal`.",
                 code="osds-down",
             )
         if count_images(self._cluster, self._set.pool):
             raise RefusedError(
-                f"Images are in the pool {self._set.pool}.",
-                "Remove or migrate what is in it first (`grampus volume list`).",
+                f"The pool {self._set.pool} has images.",
+                "Remove or migrate the images first (`grampus volume list`).",
                 code="in-use",
             )
 
@@ -140,9 +140,9 @@ class LabOsdSet:
         others = [pool for pool in self.observe_pools() if not own_pool or pool != self._set.pool]
         if others:
             raise RefusedError(
-                f"The OSD set {self._set.name} holds the pool{'s' if len(others) > 1 else ''} "
+                f"The OSD set {self._set.name} has the pool{'s' if len(others) > 1 else ''} "
                 f"{', '.join(others)}.",
-                "Remove what is in them first; pools of a benchmark go with its end.",
+                "Remove these pools first. Pools of a benchmark are removed at its end.",
                 code="in-use",
             )
 

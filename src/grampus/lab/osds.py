@@ -192,7 +192,7 @@ def object_store(name: ObjectStoreName) -> ObjectStore:
     store = OBJECT_STORES.get(name)
     if store is None:
         raise GrampusError(
-            f"The OSDs of a lab cannot keep their objects in {name}.",
+            f"{name} is not an object store for the OSDs of a lab.",
             f"Choose one of {', '.join(OBJECT_STORES)}.",
             code="no-objectstore",
         )
@@ -223,7 +223,7 @@ def require_slice_device(host: Host, osd_id: int, part: DeviceSlice, reference: 
     if found is None:
         raise GrampusError(
             f"{osd_daemon(osd_id)} on {host.name} has lost a block device.",
-            "`grampus lab up` starts what has ended.",
+            "`grampus lab up` starts it again.",
             code="no-device",
         )
     return found

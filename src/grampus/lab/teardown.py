@@ -51,7 +51,9 @@ class LabTeardown:
         ensure_no_loop_devices(
             reference_prefix=f"grampus/{self._spec.tag}/", directory=self._directory
         )
-        wait_until(self._clock, self._is_unmounted, what="the lab's mounts to go", timeout_s=60)
+        wait_until(
+            self._clock, self._is_unmounted, what="the lab's mounts to be removed", timeout_s=60
+        )
 
     def remove_containers(self) -> None:
         """Remove runc's state of the lab, its control groups, and its files in shared memory."""
@@ -100,5 +102,5 @@ class LabTeardown:
         if left:
             raise GrampusError(
                 f"{left[0].target} is still mounted, so nothing below it was removed.",
-                "Find out who uses it (`fuser -vm PATH`), then take the lab down again.",
+                "Find the user of the mount (`fuser -vm PATH`), then run `grampus lab down` again.",
             )

@@ -49,7 +49,7 @@ class ClusterWaits:
                 raise
             raise GrampusError(
                 f"{error.problem} {self._why(daemons)}".strip(),
-                "`grampus lab status` shows the daemons; `grampus lab up` goes on from here.",
+                "`grampus lab status` shows the daemons. `grampus lab up` continues the start.",
                 code="timeout",
             ) from error
 
@@ -86,4 +86,4 @@ class ClusterWaits:
         if stopped:
             return stopped[0]
         result = self._cluster.ceph("health", check=False)
-        return f"It says {result.stdout.strip()}." if result.returncode == 0 else ""
+        return f"Its message: {result.stdout.strip()}." if result.returncode == 0 else ""

@@ -91,15 +91,15 @@ class OperationType(Generic[PortsT, DocumentT]):
     def describe_recovered(self, name: str, recovery: Recovery) -> str:
         """What became of an interrupted operation, as a sentence."""
         if recovery == "waits":
-            return f"{self.describe_interrupted(name)}; it waits: {self.waits_for}."
+            return f"{self.describe_interrupted(name)}. It waits: {self.waits_for}."
         rest = self.rest if recovery == "undone" else ""
-        return f"{self.describe_interrupted(name)}; it is now {recovery}{rest}."
+        return f"{self.describe_interrupted(name)}. It is now {recovery}{rest}."
 
     def describe_closed(self, name: str) -> str:
         """What became of one whose subject is gone, as a sentence."""
         return (
-            f"{self.describe_interrupted(name)}; it is closed, and nothing was changed: another "
-            "one has that name now."
+            f"{self.describe_interrupted(name)}. It is closed without a change, because "
+            "another one has that name now."
         )
 
     def describe_interrupted(self, name: str) -> str:

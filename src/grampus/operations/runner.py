@@ -178,7 +178,7 @@ class OperationRunner:
         steps = kind.build(ports, document)
         left = kind.left_to_finish(operation, steps)
         if left is None or _is_undone_now(kind, ports, document):
-            self.undo(operation, steps, operation.error or "its process was cut off")
+            self.undo(operation, steps, operation.error or "its process was interrupted")
             return "undone"
         if not completes and kind.can_wait(operation, steps):
             if operation.step != kind.waits_at:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from grampus.core.clock import Clock
+from grampus.core.clock import Clock, format_duration
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.processes import OperationProcess, parse_process
 from grampus.core.progress import Progress
@@ -84,8 +84,8 @@ class OperationWatch:
         found = self._history.find(number)
         if found is None:
             raise NotFoundError(
-                f"There is no operation {number}.",
-                "`grampus operation list --last 100` shows more of them.",
+                f"The operation {number} does not exist.",
+                "`grampus operation list --last 100` shows more operations.",
             )
         return self._view(found)
 
@@ -110,9 +110,10 @@ class OperationWatch:
                 shown = title
             progress.detail(operation.detail)
             if deadline_s is not None and self._clock.monotonic_s() >= deadline_s:
+                within = "" if timeout_s is None else f" within {format_duration(timeout_s)}"
                 raise GrampusError(
-                    f"Operation {number} has not ended within {timeout_s:g} s.",
-                    f"`grampus operation wait {number}` goes on waiting.",
+                    f"Operation {number} has not ended{within}.",
+                    f"`grampus operation wait {number}` continues to wait.",
                     code="timeout",
                 )
             self._clock.sleep(POLL_S)
@@ -125,7 +126,7 @@ class OperationWatch:
         view = self.get(number)
         if view.state == "interrupted":
             raise RefusedError(
-                f"Nobody is at operation {number}: it was interrupted.",
+                f"The operation {number} was interrupted, so no command runs it.",
                 "The next command finishes or undoes it: `grampus db list`.",
                 code="not-running",
             )
@@ -133,7 +134,7 @@ class OperationWatch:
             raise RefusedError(f"Operation {number} has ended: {view.state}.", code="not-running")
         if view.process.command == CONTROLLER_COMMAND:
             raise RefusedError(
-                f"`grampus serve` is at operation {number}, and ends with it.",
+                f"`grampus serve` runs the operation {number}, and ends with it.",
                 "Wait until the operation ends, or end `grampus serve` itself.",
                 code="of-controller",
             )

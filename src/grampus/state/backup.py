@@ -28,7 +28,7 @@ def back_up_state(store: Store, file: Path) -> int:
     """
     if file.exists():
         raise RefusedError(
-            f"There is a file {file} already.", "Choose another name for the copy.", code="exists"
+            f"The file {file} already exists.", "Choose another name for the copy.", code="exists"
         )
     try:
         descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
@@ -43,7 +43,7 @@ def back_up_state(store: Store, file: Path) -> int:
     except (OSError, sqlite3.Error) as error:
         raise GrampusError(
             f"The state cannot be copied to {file}: {error}.",
-            "Name a file in a directory that is there, can be written to and has room.",
+            "Choose a file in an existing, writable directory with free space.",
             code="state-backup",
         ) from error
     return closed

@@ -29,7 +29,7 @@ class Home:
         """What to tell the user when this home cannot be written to."""
         return GrampusError(
             f"{self.root} cannot be used: {error.strerror}.",
-            f"Run the command as root, or set {HOME_VARIABLE} to a directory of your own.",
+            f"Run the command as root, or set {HOME_VARIABLE} to a directory of your own user.",
             code="home-unusable",
         )
 
@@ -104,7 +104,7 @@ def ensure_same(source: Path, target: Path, *, mode: int) -> None:
     try:
         content = source.read_bytes()
     except FileNotFoundError:
-        raise GrampusError(f"There is no file {source}.", code="no-such-file") from None
+        raise GrampusError(f"The file {source} does not exist.", code="no-such-file") from None
     # Both are on this machine: their bytes say as much as their digests.
     is_same = target.exists() and target.read_bytes() == content
     if not is_same or stat.S_IMODE(target.stat().st_mode) != mode:

@@ -106,10 +106,10 @@ class HomeSpace:
             return
         self.keep()
         raise RefusedError(
-            f"The file system of {self._root} is full: {format_bytes(view.free_bytes)} are left. "
-            "No new operation begins.",
-            f"Make room there (`df -h {self._root}` shows how much is used), then try again. "
-            "Operations that were cut off are then finished or undone by `grampus db list`.",
+            f"The file system of {self._root} is full: {format_bytes(view.free_bytes)} are "
+            "left. Grampus starts no new operation.",
+            f"Free space there (`df -h {self._root}` shows the usage), then try again. "
+            "`grampus db list` then finishes or undoes interrupted operations.",
             code=HOME_FULL,
         )
 
@@ -154,15 +154,15 @@ class HomeSpace:
 
 def describe_space(root: Path, decision: SpaceDecision) -> str:
     """A warning as sentences, the same while it lasts; empty: there is room."""
-    shown = f"`df -h {root}` shows how much is used."
+    shown = f"`df -h {root}` shows the usage."
     if not decision.takes_operations:
         return (
-            f"The file system of {root} is full: Grampus begins no new operation until there is "
-            f"room. Make room there; {shown}"
+            f"The file system of {root} is full: Grampus starts no new operation until there "
+            f"is space. Free space there; {shown}"
         )
     if decision.is_nearly_full:
         return (
-            f"The file system of {root} is {WARN_RATIO:.0%} full or more. Make room there before "
-            f"it is full: then no new operation begins; {shown}"
+            f"The file system of {root} is {WARN_RATIO:.0%} full or more. Free space there "
+            f"before it is full, because Grampus then starts no new operation; {shown}"
         )
     return ""

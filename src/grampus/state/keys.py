@@ -77,8 +77,8 @@ class KeptKey:
                 if len(key.secret) == KEY_BYTES and key.id == words[1]:
                     return key
         raise UsageError(
-            f"That is no {cls.KIND.what}, or it was cut off or changed.",
-            f"Take the file that `{cls.KIND.command} export` wrote.",
+            f"The file is not a {cls.KIND.what}, or it was changed.",
+            f"Use the file from `{cls.KIND.command} export`.",
             code=cls.KIND.code,
         )
 
@@ -158,14 +158,14 @@ class KeptKeys(Generic[KeyT]):
         except FileNotFoundError:
             raise NotFoundError(
                 f"The {kind.what} {key_id} is not in {self.directory}.",
-                f"Bring it here: `{kind.command} import FILE`, with the file that "
-                f"`{kind.command} export` wrote {kind.made_where}.",
+                f"Import it: `{kind.command} import FILE`, with the file from `{kind.command} "
+                f"export` {kind.made_where}.",
                 code=kind.code,
             ) from None
         key = self._key_type.parse(text)
         if key.id != key_id:
             raise GrampusError(
-                f"{self._file(key_id)} holds the key {key.id} instead of the one in its name.",
+                f"{self._file(key_id)} has the key {key.id}, but another id in its name.",
                 f"Rename it to {key.id}.key, and import the right one.",
                 code=kind.code,
             )

@@ -69,8 +69,8 @@ class MatrixArchive:
         """Write a new run down. Raises RefusedError (`exists`) when there is one of its id."""
         if self._runs.run_file(run.run_id).exists():
             raise RefusedError(
-                f"There is a run named '{run.run_id}' already.",
-                "Go on with it (--resume), or begin a new one a second later.",
+                f"A run named '{run.run_id}' already exists.",
+                "Continue it (--resume), or start a new one a second later.",
                 code="exists",
             )
         self._write(run)
@@ -92,7 +92,7 @@ class MatrixArchive:
     def write_raw(self, run_id: str, cell_id: str, round_: int, name: str, text: str) -> None:
         """Keep what a driver printed; what a visit that is made again left there is replaced."""
         if Path(name).name != name or name in ("", ".", ".."):
-            raise ValueError(f"{name!r} is no name of a file")
+            raise ValueError(f"{name!r} is not a valid file name")
         file = self.run_dir(run_id) / "raw" / cell_id / str(round_) / name
         with self._explained():
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -141,13 +141,13 @@ def explain_archive_error(error: OSError, place: str) -> GrampusError:
     said = f"({error.strerror or type(error).__name__})"
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return GrampusError(
-            f"There is no room left for the run in {place} {said}.",
-            "Free space there, then go on with the run (--resume): what it has visited is kept.",
+            f"There is no space left for the run in {place} {said}.",
+            "Free space there, then continue the run (--resume). Measured trials are kept.",
             code="no-space",
         )
     return GrampusError(
         f"The run cannot be written to {place} {said}.",
-        "Make the directory writable, then go on with the run (--resume).",
+        "Make the directory writable, then continue the run (--resume).",
         code="archive-unusable",
     )
 

@@ -118,7 +118,7 @@ class SeriesPoint(Frozen):
     def _knows_its_metrics(self) -> Self:
         unknown = sorted(set(self.values) - set(METRICS[self.kind]))
         if unknown:
-            raise ValueError(f"{unknown[0]} is no metric of {self.kind}")
+            raise ValueError(f"{unknown[0]} is not a metric of {self.kind}")
         return self
 
 

@@ -71,7 +71,7 @@ class MatrixRun(Frozen):
     cells: tuple[PlannedCell, ...]
     visits: tuple[PlannedVisit, ...]
     environment: tuple[Setting, ...]
-    ended_at_s: float | None = Field(default=None, description="None: it can be gone on with")
+    ended_at_s: float | None = Field(default=None, description="None: it can be resumed")
     cut_short: str | None = Field(
         default=None, description="why there was no time for all rounds, as a sentence"
     )

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
-from grampus.core.clock import Clock
+from grampus.core.clock import Clock, format_moment
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.failpoints import failpoint
 from grampus.core.progress import Progress
@@ -172,7 +172,7 @@ class OperationJournal:
             values = (kind, lab, subject, json.dumps(spec), now, now, *asked_by, identity, takes)
             number = connection.execute(_BEGIN, values).lastrowid
         if number is None:
-            raise GrampusError("The operation journal gave no number to a new operation.")
+            raise GrampusError("The operation journal assigned no number to a new operation.")
         self._begun |= {(f"{lab}/{kind}", name) for name in (subject, takes) if name}
         operation = Operation(number, kind, lab, subject, spec, "running", "", "", now, identity)
         _log.info("operation.begun", extra=_fields(operation))
@@ -324,7 +324,7 @@ def _name_held(name: str, kind: str, subject: str, started_at: str) -> RefusedEr
     begun = datetime.fromisoformat(started_at)
     return RefusedError(
         f"The name '{name}' is reserved by the operation {kind} on '{subject}', which began at "
-        f"{begun:%Y-%m-%d %H:%M:%S} UTC and has not ended.",
+        f"{format_moment(begun)} and has not ended.",
         "If its command still runs, wait until it ends. Otherwise `grampus db list` finishes or "
         "undoes the operation. Then try again, or choose another name.",
         code="name-held",

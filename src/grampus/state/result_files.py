@@ -15,9 +15,9 @@ def require_writable(target: Path, *, example: str) -> Path:
     Raises UsageError for a directory, or for a file in one that cannot be written to.
     """
     if target.is_dir():
-        raise UsageError(f"{target} is a directory.", f"Name a file, such as {example}.")
+        raise UsageError(f"{target} is a directory.", f"Choose a file, such as {example}.")
     if not os.access(target.parent, os.W_OK):
-        raise UsageError(f"{target.parent} cannot be written to.", "Name another place.")
+        raise UsageError(f"{target.parent} is not writable.", "Choose another directory.")
     return target
 
 
@@ -28,6 +28,6 @@ def write_result(target: Path, text: str, *, code: str = "file-unwritable") -> N
     except OSError as error:
         raise GrampusError(
             f"{target} cannot be written to: {error.strerror}.",
-            "Make room there, or name another place.",
+            "Free space there, or choose another directory.",
             code=code,
         ) from error

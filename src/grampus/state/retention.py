@@ -52,8 +52,9 @@ def parse_kept_days(environment: Mapping[str, str]) -> int:
     given = environment.get(KEEP_VARIABLE) or str(KEPT_DAYS)
     if not (given.isascii() and given.isdigit() and 1 <= int(given) <= MOST_DAYS):
         raise UsageError(
-            f"{KEEP_VARIABLE} is '{given}', which is no number of days.",
-            f"Set it to a number from 1 to {MOST_DAYS}, or unset it: then it is {KEPT_DAYS}.",
+            f"{KEEP_VARIABLE} is '{given}', which is not a number of days.",
+            f"Set it to a number from 1 to {MOST_DAYS}, or unset it for the default of "
+            f"{KEPT_DAYS} days.",
             code="invalid-days",
         )
     return int(given)

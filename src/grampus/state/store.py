@@ -152,7 +152,7 @@ class Store:
             if damaged is None:
                 rows = connection.execute(_FIELD, (path, kind, lab)).fetchall()
                 return dict(map(tuple, rows))
-        raise self._unreadable(kind, damaged["name"], "its text: it is no JSON")
+        raise self._unreadable(kind, damaged["name"], "its text: not valid JSON")
 
     def remove(self, kind: str, lab: str, name: str) -> None:
         """Forget the record; nothing happens when there is none."""

@@ -171,7 +171,9 @@ class Asking:
             self._cluster.observe_blocklist(),
         )
         if owner is not None:
-            raise owner_is_silent(record, f"the cluster hears nothing of its client {owner}")
+            raise owner_is_silent(
+                record, f"the cluster receives nothing from the volume's client {owner}"
+            )
 
     def _client_of(self, record: VolumeRecord) -> tuple[Driver, Host, MapRequest] | None:
         driven = self._attacher.driver_of(record)
@@ -181,5 +183,5 @@ class Asking:
 
 
 def _not_answered(record: VolumeRecord, answer: ClientAnswer) -> RefusedError:
-    why = f"the cluster does not answer its client there ({answer.said})"
+    why = f"the cluster does not answer the client on that host ({answer.said})"
     return owner_is_silent(record, why)

@@ -15,12 +15,12 @@ def attach_titles(
     """Of an attach to `host` through the first of the drivers that serves it there."""
     spec, steps = record.spec, fenced_titles(record)
     if record.attachment is not None:
-        steps.append(f"Keep the attachment to {record.host} if it is alive, else clear it away")
+        steps.append(f"Keep the attachment to {record.host} if it works, otherwise remove it")
     if is_unapplied:
-        steps.append("Apply what its journal holds")
+        steps.append("Apply the journal")
     steps.append(f"Map {spec.pool}/{spec.image} on {host.name} through {' or '.join(drivers)}")
     if not record.is_formatted:
-        steps.append(f"Make an {spec.filesystem} file system")
+        steps.append(f"Create an {spec.filesystem} file system")
     return [*steps, f"Mount it at {mount_path(host, spec.name)}"]
 
 
@@ -31,13 +31,13 @@ def detach_titles(record: VolumeRecord, fleet: Fleet) -> list[str]:
         return steps
     steps.append(f"Unmount {mount_path(fleet.host(record.host), spec.name)}")
     if spec.write_path != "direct":
-        steps.append("Apply what its journal holds")
+        steps.append("Apply the journal")
     return [*steps, f"Unmap {spec.pool}/{spec.image} from {record.host}"]
 
 
 def fenced_titles(record: VolumeRecord) -> list[str]:
     """Of clearing away what fences left."""
     return [
-        f"Clear away what the fence left on {left.host}, if it can be reached"
+        f"Remove the remains on {left.host} from before the fence, if the host can be reached"
         for left in record.fenced
     ]

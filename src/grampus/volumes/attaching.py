@@ -125,7 +125,8 @@ class Attacher:
         if not self._fleet.is_reachable(host):
             # Before the intent is recorded: it would bind the volume to a host that is away.
             raise HostUnreachableError(
-                f"The host {host} cannot be reached.", "Bring it back, or choose another host."
+                f"The host {host} cannot be reached.",
+                f"Start {host} again, or choose another host.",
             )
         current = self.observe_attachment(record)
         if current is not None:
@@ -155,7 +156,7 @@ class Attacher:
         others = self.require_unlocked(record)
         self.write_keyring(record, target)
         if journal.is_unapplied:
-            self._progress.note(f"{_image(record.spec)} has a journal that is applied first.")
+            self._progress.note(f"The journal of {_image(record.spec)} is applied first.")
         served = record.spec
         if has_log and not self._ensure_local_directory(record, target, needs_log=needs_log):
             has_log = False
@@ -205,7 +206,7 @@ class Attacher:
         if not self._fleet.is_reachable(record.host):
             raise HostUnreachableError(
                 f"The host {record.host} cannot be reached.",
-                "Bring it back; if it is lost, take the volume away from it: "
+                f"Start {record.host} again. If it is lost, take the volume away from it: "
                 f"`grampus volume fence {name}`.",
             )
         target = self._fleet.host(record.host)
@@ -234,9 +235,9 @@ class Attacher:
             return
         for left in self._clear_fenced(record, None).fenced:
             raise HostUnreachableError(
-                f"The host {left.host} cannot be reached, and still has what the fence left of "
-                f"the volume '{name}'.",
-                "Bring it back, then try again.",
+                f"The host {left.host} cannot be reached, and still has remains of the volume "
+                f"'{name}' from before the fence.",
+                f"Start {left.host} again, then try again.",
             )
 
     def grow(self, record: VolumeRecord) -> None:
@@ -297,7 +298,7 @@ class Attacher:
             remedy = "." if encryption else ", or choose the write path direct."
             raise GrampusError(
                 f"{need[0].upper()}{need[1:]}, and {NOT_BUILT}.",
-                f"Build it{remedy}",
+                f"Build volumed{remedy}",
                 code="no-volumed",
             )
 
@@ -325,7 +326,7 @@ class Attacher:
             raise GrampusError(
                 f"{host.name} cannot attach a volume through {asked}: "
                 f"{explain_absence(capabilities, asked)}.",
-                "Leave --driver and --transport out, or choose another.",
+                "Remove --driver and --transport, or choose another driver.",
                 code="no-driver",
             )
         need = explain_need(
@@ -399,7 +400,9 @@ class Attacher:
                 if target is not None and target.name == left.host:
                     raise
                 # It can do no harm there: the next attach or detach tries again.
-                self._progress.note(f"What the fence left on {left.host} stays: {error.problem}")
+                self._progress.note(
+                    f"The remains on {left.host} from before the fence are kept: {error.problem}"
+                )
                 continue
             kept = tuple(other for other in record.fenced if other != left)
             record = self._put(record.model_copy(update={"fenced": kept}))
@@ -450,8 +453,8 @@ class Attacher:
                 raise
             raise RefusedError(
                 f"The image {spec.pool}/{spec.image} is open for writing by the client "
-                f"{owners[0]}, which is not ours.",
-                f"End that client; `rbd status {spec.pool}/{spec.image}` shows it.",
+                f"{owners[0]}, which does not belong to Grampus.",
+                f"End that client. `rbd status {spec.pool}/{spec.image}` shows it.",
                 code="in-use",
             ) from None
         return watchers
@@ -459,11 +462,11 @@ class Attacher:
     def _attached_elsewhere(self, record: VolumeRecord, host: str) -> RefusedError:
         name = record.spec.name
         if self._fleet.is_reachable(host):
-            remedy = f"Detach it there first: `grampus volume detach {name}`."
+            remedy = f"Detach the volume from that host first: `grampus volume detach {name}`."
         else:
             remedy = (
-                f"{host} cannot be reached: bring it back, or take the volume away from it with "
-                f"`grampus volume fence {name}`."
+                f"{host} cannot be reached: start it again, or take the volume away from it "
+                f"with `grampus volume fence {name}`."
             )
         return RefusedError(
             f"The volume '{name}' is attached to {host}.", remedy, code="attached-elsewhere"
@@ -501,9 +504,9 @@ class Attacher:
             if needs_log:
                 raise local_log_is_broken(record, host.name, why=error.problem) from error
             self._progress.note(
-                f"{host.name} can keep no log of the volume '{record.spec.name}'. {error.problem} "
-                "Until it is attached anew it works as with the write path journal: nothing that "
-                "is flushed is on the host alone."
+                f"{host.name} cannot keep a log of the volume '{record.spec.name}'. "
+                f"{error.problem} Until its next attach, the volume works as with the write "
+                "path journal: no flushed data is only on the host."
             )
             return False
         return True
@@ -521,8 +524,8 @@ class Attacher:
     def _note_undrained(self, spec: VolumeSpec) -> None:
         if self.observe_journal(spec).is_unapplied:
             self._progress.note(
-                f"The journal of {_image(spec)} was not applied in time. Nothing is lost: the next "
-                f"attach does it, or `grampus volume replay {spec.name}`."
+                f"The journal of {_image(spec)} was not applied in time. No data is lost: the "
+                f"next attach applies it, or `grampus volume replay {spec.name}`."
             )
 
     def _request(
@@ -551,8 +554,8 @@ def decide_asked(driver: DriverName | None, transport: TransportName | None) -> 
         return driver
     if driver is not None:
         raise UsageError(
-            f"The driver {driver} has no transport to choose.",
-            "Leave --transport out, or use --driver volumed.",
+            f"The driver {driver} has no transports.",
+            "Remove --transport, or use --driver volumed.",
         )
     return "volumed"
 
@@ -563,11 +566,12 @@ def _no_driver(host: Host, capabilities: HostCapabilities, need: str | None) -> 
         return GrampusError(
             f"{host.name} cannot attach the volume: {need}, and there "
             f"{explain_absence(capabilities, 'volumed')}.",
-            "Choose a host where volumed can be used; `volumed probe` says why it cannot.",
+            "Choose a host that can run volumed. `volumed probe` on the host shows what is "
+            "missing.",
             code="no-driver",
         )
     return GrampusError(
-        f"{host.name} has no way to attach an RBD image: no rbd, nbd or FUSE in its kernel.",
+        f"{host.name} cannot attach an RBD image: its kernel has no rbd, nbd or FUSE.",
         "Load one of the modules rbd, nbd or fuse on that host.",
         code="no-driver",
     )

@@ -69,7 +69,7 @@ class Cloning:
             # Nobody asks for it by accident: what it shares stays in the other pool.
             raise RefusedError(
                 f"A clone of an image in the pool '{source.pool}' cannot be in '{spec.pool}'.",
-                f"Leave --pool out, or name '{source.pool}'.",
+                f"Remove --pool, or use --pool {source.pool}.",
                 code="other-pool",
             )
         spec = self._require_cloneable(spec, source)
@@ -144,7 +144,7 @@ class Cloning:
         """Let the image stand alone; it may be in use."""
         self._asking.require_heard(record)
         # Half a minute where a command that worked on it was killed a moment ago.
-        self._progress.detail("until nobody else has it open")
+        self._progress.detail("until no other client has the image open")
         # An encrypted clone has its parent's header and key: what is copied is as it has to be.
         self._flattening.ensure_flattened(
             record.spec.pool,
@@ -211,7 +211,7 @@ class Cloning:
             raise RefusedError(
                 f"A clone of '{name}@{source.snapshot}' has at least "
                 f"{format_bytes(least_bytes)}, not {format_bytes(spec.size_bytes)}.",
-                "Leave --size out, or ask for more.",
+                "Remove --size, or choose a larger size.",
                 code="shrink",
             )
         return spec.model_copy(update={"encryption": encryption})

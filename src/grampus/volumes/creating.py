@@ -79,8 +79,8 @@ class Creating:
         wait_until(
             self._clock,
             is_counted,
-            what=f"the cluster to say what room the pool '{pool}' has",
-            remedy="`ceph status` says whether a MGR is active, and `ceph df` what it knows.",
+            what=f"the cluster to report the free space of the pool '{pool}'",
+            remedy="`ceph status` shows whether a MGR is active, and `ceph df` the free space.",
             timeout_s=COUNTED_WITHIN_S,
             interval_s=0.5,
         )
@@ -115,9 +115,10 @@ class Creating:
         # Formatting it, or undoing a creation, would destroy what somebody else keeps there.
         if self._images.find(spec.pool, spec.image) is not None:
             raise RefusedError(
-                f"There is an image {spec.pool}/{spec.image} already, and it is no volume of "
+                f"The image {spec.pool}/{spec.image} already exists, and is not a volume of "
                 f"'{self._lab}'.",
-                "Choose another name, or remove or rename that image once you know whose it is.",
+                "Choose another name. If you know the owner of the image, you can also "
+                "remove or rename the image.",
                 code="image-exists",
             )
 
@@ -198,12 +199,12 @@ class Creating:
 
     def create_steps(self, spec: VolumeSpec) -> list[Step]:
         """The creation; undone as a whole."""
-        where = ", in a namespace of its own" if needs_namespace(spec) else ""
+        where = ", in its own namespace" if needs_namespace(spec) else ""
         return [
             Step(
                 "image",
-                f"Make the {'encrypted ' if spec.encryption else ''}image {spec.pool}/{spec.image}"
-                + where,
+                f"Create the {'encrypted ' if spec.encryption else ''}image "
+                f"{spec.pool}/{spec.image}" + where,
                 lambda: _discard(self.ensure_created(spec)),
                 lambda: self.ensure_absent(spec.name, spec),
             )
@@ -246,7 +247,7 @@ class Creating:
 
 def _exists(name: str) -> RefusedError:
     return RefusedError(
-        f"There is a volume named '{name}' already.", "Choose another name.", code="exists"
+        f"A volume named '{name}' already exists.", "Choose another name.", code="exists"
     )
 
 

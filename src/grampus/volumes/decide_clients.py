@@ -114,10 +114,10 @@ def owner_is_silent(record: VolumeRecord, why: str) -> RefusedError:
     """The refusal of a command that would take the lock of the volume's own client."""
     name, host = record.spec.name, record.host
     return RefusedError(
-        f"The volume '{name}' is in use on {host}, and {why}. Nothing was changed: this command "
-        "would have shut out the client of the volume.",
-        f"Check the storage network of {host}, then try again. If {host} is lost: `grampus volume "
-        f"fence {name}`. If only the driver of the volume has ended: `grampus volume attach {name} "
-        f"--host {host}`; of a database: `grampus db start {name}`.",
+        f"The volume '{name}' is in use on {host}, and {why}. Nothing was changed: this "
+        "command would have cut off the client of the volume.",
+        f"Check the storage network of {host}, then try again. If {host} is lost: `grampus "
+        f"volume fence {name}`. If only the driver of the volume has ended: `grampus volume "
+        f"attach {name} --host {host}`; for a database: `grampus db start {name}`.",
         code="owner-silent",
     )

@@ -47,25 +47,27 @@ def decide_drivers(
     choices: list[DriverChoice] = []
     missing: list[str] = []
     if capabilities.has_krbd:
-        choices.append(DriverChoice("krbd", "the kernel's own RBD client is there"))
+        choices.append(DriverChoice("krbd", "the kernel has the rbd driver"))
     else:
         missing.append("rbd")
     absence = capabilities.volumed_absence
     if absence is None:
-        choices.append(DriverChoice("volumed", _because(missing, None, "volumed runs there")))
+        choices.append(
+            DriverChoice("volumed", _because(missing, None, "volumed works on this host"))
+        )
     if capabilities.has_nbd:
-        reason = _because(missing, absence, "nbd and rbd-nbd are there")
+        reason = _because(missing, absence, "the host has nbd and rbd-nbd")
         choices.append(DriverChoice("nbd", reason))
     else:
         missing.append("nbd")
     if capabilities.has_fuse:
-        choices.append(DriverChoice("qsd", _because(missing, absence, "FUSE is there")))
+        choices.append(DriverChoice("qsd", _because(missing, absence, "the host has FUSE")))
     need = explain_need(write_path, is_unapplied=is_unapplied, encryption=encryption)
     if need is not None:
         choices = [DriverChoice("volumed", need) for choice in choices if _is_volumed(choice)]
     if asked is None:
         return choices
-    return [DriverChoice(asked, "asked for") for choice in choices if choice.driver == asked]
+    return [DriverChoice(asked, "requested") for choice in choices if choice.driver == asked]
 
 
 def explain_need(
@@ -96,23 +98,23 @@ def require_driver_serves(
     image = f"{spec.pool}/{spec.image}"
     if spec.encryption is not None:
         raise RefusedError(
-            f"The volume '{spec.name}' is encrypted, and the driver {asked} would serve what is "
-            f"stored in {image}, not what it means: only volumed decrypts it.",
-            "Leave --driver out.",
+            f"The volume '{spec.name}' is encrypted, and the driver {asked} cannot decrypt "
+            f"{image}: only volumed can.",
+            "Remove --driver.",
             code="encrypted",
         )
     if is_unapplied:
         raise RefusedError(
-            f"The journal of {image} may hold writes that are not in the image yet, and the "
-            f"driver {asked} knows nothing of it.",
-            f"Apply it first: `grampus volume replay {spec.name}`; or leave --driver out.",
+            f"The journal of {image} may have writes that are not in the image yet, and the "
+            f"driver {asked} cannot read the journal.",
+            f"Apply the journal first: `grampus volume replay {spec.name}`. Or remove --driver.",
             code="unapplied-journal",
         )
     if spec.write_path != "direct":
         raise RefusedError(
             f"The volume '{spec.name}' has the write path {spec.write_path}, which the driver "
             f"{asked} cannot serve: only volumed can.",
-            f"Leave --driver out, or first `grampus volume set {spec.name} --write-path direct`.",
+            f"Remove --driver, or first run `grampus volume set {spec.name} --write-path direct`.",
             code="write-path",
         )
 

@@ -43,14 +43,14 @@ def decide_clone_encryption(
     """
     if fact not in (None, "luks2"):
         raise GrampusError(
-            f"{source} is encrypted in a way that this Grampus does not know: {fact[:20]!r}.",
-            "Use the version of Grampus that made it.",
+            f"{source} has a type of encryption that this Grampus does not support: {fact[:20]!r}.",
+            f"Use the version of Grampus that created {source}.",
             code="unknown-encryption",
         )
     if asked is not None and fact is None:
         raise RefusedError(
             f"{source} is not encrypted, and a clone shares its data.",
-            "Make a new encrypted volume or database, and copy the data into it.",
+            "Create a new encrypted volume or database, and copy the data into it.",
             code="encryption",
         )
     return None if fact is None else "luks2"

@@ -60,9 +60,9 @@ def require_log_at_hand(record: VolumeRecord, host: str, *, is_unapplied: bool) 
         return
     name = record.spec.name
     raise RefusedError(
-        f"The log of the volume '{name}' on {log.host} may hold commits that the cluster lacks.",
-        f"Bring them in: `grampus volume replay {name}`, or attach it to {log.host}; if "
-        f"{log.host} is lost, give them up: `grampus volume fence {name}`.",
+        f"The log of the volume '{name}' on {log.host} may have commits that the cluster lacks.",
+        f"Apply the log: `grampus volume replay {name}`, or attach the volume to {log.host}. "
+        f"If {log.host} is lost, discard the log: `grampus volume fence {name}`.",
         code="local-log",
     )
 
@@ -77,10 +77,9 @@ def local_log_is_broken(record: VolumeRecord, host: str, *, why: str) -> Refused
     """The log on `host` may be all that has some commits, and its disk does not work."""
     name = record.spec.name
     return RefusedError(
-        f"The log of the volume '{name}' on {host} may hold commits that the cluster lacks, and "
-        f"its disk does not work. {why}",
+        f"The log of the volume '{name}' on {host} may have commits that the cluster lacks, "
+        f"and the disk of the host does not work. {why}",
         f"Repair the disk, then attach the volume again: `grampus volume attach {name} --host "
-        f"{host}`. "
-        f"If the disk is lost, give the commits up: `grampus volume fence {name}`.",
+        f"{host}`. If the disk is lost, discard the log: `grampus volume fence {name}`.",
         code="local-log",
     )

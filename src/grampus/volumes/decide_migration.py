@@ -67,8 +67,8 @@ def find_scarcity(there: PoolRoom, former: PoolRoom, left_bytes: int) -> Scarcit
     if left_bytes + reserve_bytes <= there.available_bytes:
         return None
     return Scarcity(
-        f"it has room for {format_bytes(there.available_bytes)}, {format_bytes(left_bytes)} are to "
-        f"come, and {format_bytes(reserve_bytes)} stay free for others",
+        f"{format_bytes(there.available_bytes)} are free, {format_bytes(left_bytes)} are not "
+        f"copied yet, and {format_bytes(reserve_bytes)} stay free for others",
         can_go_back,
     )
 
@@ -77,23 +77,27 @@ def pool_filling(
     name: str, from_pool: str, to_pool: str, scarcity: Scarcity, barred: RefusedError | None
 ) -> PoolFillingError:
     """What becomes of a migration whose pool fills up; `barred` is why it cannot be aborted."""
-    problem = f"The pool '{to_pool}' fills up while '{name}' is copied into it ({scarcity.why})"
-    room = f"Make room in '{to_pool}': delete what is not needed, or add OSDs"
+    problem = (
+        f"The pool '{to_pool}' does not have enough space for the copy of '{name}' ({scarcity.why})"
+    )
+    room = f"Free space in '{to_pool}': delete data that is not needed, or add OSDs"
     if barred is not None:
         return PoolFillingError(
-            f"{problem}, so the copy was stopped; it cannot go back: {barred.problem}",
-            f"{room}. Then migrate it again, which goes on.",
+            f"{problem}. Grampus has stopped the copy. It cannot return to the former pool: "
+            f"{barred.problem}",
+            f"{room}. Then run the same migration again: it continues.",
             goes_back=False,
         )
     if not scarcity.can_go_back:
         return PoolFillingError(
-            f"{problem}, so the copy was stopped; it does not go back while Ceph holds up writes.",
-            f"{room}. Then migrate it again, which goes on, or with --abort, which goes back.",
+            f"{problem}. Grampus has stopped the copy. It cannot return to the former pool "
+            "while Ceph blocks writes.",
+            f"{room}. Then run the same migration again to continue, or with --abort to return.",
             goes_back=False,
         )
     return PoolFillingError(
-        f"{problem}, so it goes back to '{from_pool}'.",
-        f"{room}; or choose another pool. Then migrate it again.",
+        f"{problem}. Grampus returns the volume to '{from_pool}'.",
+        f"{room}, or choose another pool. Then run the migration again.",
         goes_back=True,
     )
 
@@ -101,7 +105,7 @@ def pool_filling(
 def no_lasting_room(pool: str, scarcity: Scarcity, remedy: str) -> RefusedError:
     """A copy into the pool would be stopped soon after it began."""
     return RefusedError(
-        f"The pool '{pool}' has no room for the copy ({scarcity.why}).", remedy, code="pool-full"
+        f"The pool '{pool}' has no space for the copy ({scarcity.why}).", remedy, code="pool-full"
     )
 
 
@@ -117,16 +121,16 @@ def require_exchangeable(record: VolumeRecord, *, exchanges_live: bool, is_alive
     if attachment is None or (exchanges_live and not is_alive):
         raise RefusedError(
             f"The volume '{name}' is attached to {record.host}, and its driver does not answer.",
-            f"Attach it anew: `grampus volume attach {name} --host {record.host}`, or detach it; "
-            f"of a database: `grampus db restart {name}`.",
+            f"Attach the volume again: `grampus volume attach {name} --host {record.host}`, "
+            f"or detach it. For a database: `grampus db restart {name}`.",
             code="attachment-lost",
         )
     if not exchanges_live:
         raise RefusedError(
-            f"The volume '{name}' is attached through {attachment.driver}, which cannot let go of "
-            "its image while it is used.",
-            f"Detach it (`grampus volume detach {name}`; a database on it: `grampus db stop "
-            f"{name}`), or attach it with --driver volumed.",
+            f"The volume '{name}' is attached through {attachment.driver}, which cannot close "
+            "its image while the volume is used.",
+            f"Detach the volume (`grampus volume detach {name}`; for a database: `grampus db "
+            f"stop {name}`), or attach it with --driver volumed.",
             code="cannot-exchange",
         )
 
@@ -136,8 +140,9 @@ def require_unfenced(record: VolumeRecord) -> None:
     if record.fenced:
         hosts = ", ".join(sorted({left.host for left in record.fenced}))
         raise RefusedError(
-            f"What a fence left of the volume '{record.spec.name}' is still on {hosts}.",
-            f"Bring it back, then `grampus volume detach {record.spec.name}` clears it away.",
+            f"Remains of the volume '{record.spec.name}' from before a fence are still on {hosts}.",
+            f"Start {hosts} again, then run `grampus volume detach {record.spec.name}` to "
+            "remove the remains.",
             code="fenced",
         )
 
@@ -151,17 +156,17 @@ def require_abortable(record: VolumeRecord, snapshots: Sequence[str], kept: Sequ
     name, migration = record.spec.name, record.migration
     if migration is not None and migration.is_committing:
         raise RefusedError(
-            f"The volume '{name}' is in the pool '{migration.to_pool}' for good: what it had in "
+            f"The volume '{name}' is in the pool '{migration.to_pool}' for good: its data in "
             f"'{migration.from_pool}' is being removed.",
-            "The next command finishes that; to go back, migrate it once more.",
+            "The next command finishes the removal. To return, migrate the volume again.",
             code="committing",
         )
     lost = [snapshot for snapshot in snapshots if snapshot not in kept]
     if lost:
         raise RefusedError(
-            f"Snapshots of '{name}' were taken since its migration began, and going back would "
+            f"Snapshots of '{name}' were taken since the migration began, and a return would "
             f"lose them: {', '.join(lost)}.",
-            "Remove them, or finish the migration and migrate it back.",
+            "Remove the snapshots, or finish the migration and migrate the volume back.",
             code="has-snapshots",
         )
 
@@ -169,8 +174,8 @@ def require_abortable(record: VolumeRecord, snapshots: Sequence[str], kept: Sequ
 def not_migrating(name: str) -> RefusedError:
     """There is no migration of the volume that could be aborted."""
     return RefusedError(
-        f"The volume '{name}' is not on its way to another pool.",
-        f"`grampus volume show {name}` says where it is; `grampus volume migrate "
-        f"{name} --pool POOL` moves it.",
+        f"The volume '{name}' has no migration to abort.",
+        f"`grampus volume show {name}` shows the pool. `grampus volume migrate {name} --pool "
+        "POOL` moves the volume.",
         code="not-migrating",
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from grampus.core.errors import NotFoundError, RefusedError, closest_name
 from grampus.core.units import format_bytes
 
-SMALLER = "Ask for a smaller size, delete what is not needed, or add OSDs."
+SMALLER = "Choose a smaller size, delete data that is not needed, or add OSDs."
 
 
 def require_pool(pool: str, pools: Sequence[str]) -> None:
@@ -16,9 +16,12 @@ def require_pool(pool: str, pools: Sequence[str]) -> None:
         return
     meant = closest_name(pool, pools)
     raise NotFoundError(
-        f"There is no pool '{pool}' for images.",
+        f"The pool '{pool}' does not exist, or is not for images.",
         (f"Did you mean '{meant}'? " if meant else "")
-        + f"There are {', '.join(pools)}; `ceph osd pool create` and `rbd pool init` make another.",
+        + (
+            f"Available pools: {', '.join(pools)}. `ceph osd pool create` and `rbd pool init` "
+            "create another."
+        ),
     )
 
 
@@ -28,7 +31,7 @@ def require_room(
     """Raise RefusedError with code `pool-full` when the pool cannot take `size_bytes` more."""
     if size_bytes > available_bytes:
         raise RefusedError(
-            f"The pool '{pool}' has room for {format_bytes(available_bytes)}, not for "
+            f"The pool '{pool}' has space for {format_bytes(available_bytes)}, not for "
             f"{format_bytes(size_bytes)}.",
             remedy,
             code="pool-full",

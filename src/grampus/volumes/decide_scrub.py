@@ -120,19 +120,21 @@ def describe_scrub(report: ScrubReport) -> str:
     if not report.wrong_maps:
         return said
     names = ", ".join(f"'{one.snapshot}'" for one in report.wrong_maps)
-    return f"{said}; snapshots that were read wrongly until now: {names}"
+    return f"{said}; snapshots that were read incorrectly until now: {names}"
 
 
 def _describe_copies(report: ScrubReport) -> str:
     if not report.damaged:
-        return f"all copies of {report.objects} objects are right"
+        return f"all copies of {report.objects} objects are good"
     # The same object may be damaged in itself and in snapshots.
     damaged = len({one.name for one in report.damaged})
     found = f"{damaged} of {report.objects} objects damaged"
     if report.is_repaired is None:
         return found
     left = len({one.name for one in report.still_damaged})
-    return f"{found} and repaired" if not left else f"{found}, {left} still after the repair"
+    return (
+        f"{found} and repaired" if not left else (f"{found}, {left} still damaged after the repair")
+    )
 
 
 def describe_damage(damaged: DamagedObject) -> str:

@@ -27,8 +27,8 @@ def decide_before_snapshot(
     name = record.spec.name
     if not record.is_formatted:
         raise RefusedError(
-            f"The volume '{name}' has never been attached: it holds nothing.",
-            f"Attach it first: `grampus volume attach {name} --host HOST`.",
+            f"The volume '{name}' has never been attached, so it has no data.",
+            f"Attach the volume first: `grampus volume attach {name} --host HOST`.",
             code="empty",
         )
     if is_alive or not is_unapplied:
@@ -36,11 +36,10 @@ def decide_before_snapshot(
     if record.host is None:
         return "replay"
     raise RefusedError(
-        f"The journal of the volume '{name}' holds what its image does not, and what served it on "
-        f"{record.host} has ended.",
-        f"Attach it again: `grampus volume attach {name} --host {record.host}`; of a database: "
-        "`grampus db "
-        f"start {name}`.",
+        f"The journal of the volume '{name}' has writes that the image lacks, and the driver "
+        f"of the volume on {record.host} has ended.",
+        f"Attach the volume again: `grampus volume attach {name} --host {record.host}`; for a "
+        f"database: `grampus db start {name}`.",
         code="attachment-lost",
     )
 
@@ -68,10 +67,9 @@ def require_no_clones(
     names = [name_child(child, volumes) for child in children]
     more = f" and {len(names) - _SHOWN_CLONES} more" if len(names) > _SHOWN_CLONES else ""
     raise RefusedError(
-        f"{what} has clones that stand on it: {', '.join(names[:_SHOWN_CLONES])}{more}.",
-        "Flatten them, so that each stands alone (`grampus db flatten NAME`, `grampus volume "
-        "flatten NAME` for a volume of its own), or delete them, "
-        "also from the trash.",
+        f"{what} has clones that depend on it: {', '.join(names[:_SHOWN_CLONES])}{more}.",
+        "Make the clones independent (`grampus db flatten NAME`, or `grampus volume flatten "
+        "NAME` for a volume without a database), or delete them, also from the trash.",
         code="has-clones",
     )
 

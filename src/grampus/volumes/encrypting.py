@@ -100,8 +100,9 @@ class Encrypting:
         if not sealed:
             raise GrampusError(
                 f"The image {spec.pool}/{spec.image} has lost its sealed key.",
-                f"If a backup of it has one (`volume_key` in its manifest), set it again: `rbd "
-                f"image-meta set {spec.pool}/{spec.image} grampus.encryption.key`.",
+                "If a backup of the volume has the key (`volume_key` in its manifest), set "
+                f"it again: `rbd image-meta set {spec.pool}/{spec.image} "
+                "grampus.encryption.key`.",
                 code="bad-volume-key",
             )
         return sealed
@@ -152,8 +153,8 @@ class Encrypting:
         if found_bytes != size_bytes:
             raise GrampusError(
                 f"The image {spec.pool}/{spec.image} has {found_bytes} bytes, not {size_bytes}.",
-                f"`rbd info {spec.pool}/{spec.image}` shows it; its objects may be bigger than "
-                "Grampus expects of an encrypted image.",
+                f"`rbd info {spec.pool}/{spec.image}` shows the size. The objects of the "
+                "image may be larger than Grampus supports for an encrypted image.",
                 code="image-size",
             )
 

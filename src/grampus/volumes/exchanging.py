@@ -108,9 +108,10 @@ class Exchanging:
     def _require_drained(self, spec: VolumeSpec) -> None:
         if self._attacher.observe_journal(spec).is_unapplied:
             raise GrampusError(
-                f"The journal of {spec.pool}/{spec.image} was not applied, and cannot go along.",
-                f"Apply it: `grampus volume replay {spec.name}`, or attach the volume, while the "
-                "cluster is well; then try again.",
+                f"The journal of {spec.pool}/{spec.image} was not applied, so the image "
+                "cannot be changed.",
+                f"Apply the journal: `grampus volume replay {spec.name}`, or attach the "
+                "volume, while the cluster is healthy. Then try again.",
                 code="undrained",
             )
 
@@ -132,6 +133,6 @@ class Exchanging:
         if not self._fleet.is_reachable(host):
             raise HostUnreachableError(
                 f"The host {host} cannot be reached, and the volume '{name}' is attached to it.",
-                f"Bring it back; if it is lost, `grampus volume fence {name}`.",
+                f"Start {host} again. If it is lost, run `grampus volume fence {name}`.",
             )
         return self._fleet.host(host)

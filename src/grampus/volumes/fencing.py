@@ -102,8 +102,8 @@ class Fencing:
         )
         if targets.foreign_owner is not None:
             raise RefusedError(
-                f"The lock of {spec.pool}/{spec.image} is held by {targets.foreign_owner}, which "
-                f"is no client of the volume '{name}'.",
+                f"The client {targets.foreign_owner} has the lock of "
+                f"{spec.pool}/{spec.image}, and is not a client of the volume '{name}'.",
                 "End that client, then try again.",
                 code="in-use",
             )
@@ -122,19 +122,19 @@ class Fencing:
             return [
                 Step(
                     "record",
-                    f"Record that '{order.name}' can do without its log on {order.host}",
+                    f"Record that '{order.name}' does not need its log on {order.host}",
                     lambda: self._record(order),
                 )
             ]
         steps = [
             Step(
                 "blocklist",
-                f"Blocklist exactly {clients} for {BLOCKLIST_EXPIRE_S // 3600} hours",
+                f"Blocklist {clients} for {BLOCKLIST_EXPIRE_S // 3600} hours",
                 lambda: self._blocklist(order),
             ),
             Step(
                 "confirm",
-                f"Wait until the cluster has let go of it at {image}",
+                f"Wait until the cluster has closed the image for the client at {image}",
                 lambda: self._confirm(order),
             ),
             Step(
@@ -144,13 +144,13 @@ class Fencing:
             ),
             Step(
                 "latecomers",
-                f"Cut off any client that opened {image} before its key was gone",
+                f"Cut off clients that opened {image} before the removal of the key",
                 lambda: self._cut_off_latecomers(order),
             ),
-            Step("lock", f"Take the lock of {image} from it", lambda: self._break_lock(order)),
+            Step("lock", f"Break the client's lock of {image}", lambda: self._break_lock(order)),
             Step(
                 "record",
-                f"Record that '{order.name}' is attached nowhere",
+                f"Record that '{order.name}' is detached",
                 lambda: self._record(order),
             ),
         ]
@@ -205,14 +205,14 @@ class Fencing:
         if missing:
             raise GrampusError(
                 f"The cluster does not list {', '.join(sorted(missing))} as fenced.",
-                "Run the fence again; `ceph osd blocklist ls` shows who is fenced.",
+                "Run the fence again. `ceph osd blocklist ls` shows the fenced clients.",
                 code="not-fenced",
             )
         wait_until(
             self._clock,
             lambda: not set(order.client_addresses) & set(self._watchers(order)),
-            what=f"the fenced client of {order.pool}/{order.image} to be let go",
-            remedy=f"`rbd status {order.pool}/{order.image}` shows who has it open.",
+            what=f"the cluster to close {order.pool}/{order.image} for the fenced client",
+            remedy=f"`rbd status {order.pool}/{order.image}` shows the clients of the image.",
             timeout_s=UNWATCH_TIMEOUT_S,
             interval_s=0.25,
         )
@@ -272,14 +272,14 @@ def _require_fenced(record: VolumeRecord) -> None:
     name = record.spec.name
     if record.host is not None:
         raise RefusedError(
-            f"The attaching of '{name}' to {record.host} was cut off before its client was "
-            "known, and nobody has the image open now.",
-            f"Bring {record.host} back; then `grampus volume detach {name}`.",
+            f"The attach of '{name}' to {record.host} was interrupted before its client was "
+            "known, and no client has the image open now.",
+            f"Start {record.host} again, then run `grampus volume detach {name}`.",
             code="client-unknown",
         )
     if not record.fenced:
         raise RefusedError(
-            f"The volume '{name}' is not attached: there is nobody to take it from.",
-            f"Attach it: `grampus volume attach {name} --host HOST`.",
+            f"The volume '{name}' is not attached, so there is no client to fence.",
+            f"Attach the volume: `grampus volume attach {name} --host HOST`.",
             code="not-attached",
         )

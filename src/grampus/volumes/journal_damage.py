@@ -15,7 +15,7 @@ def is_damage(said: str) -> bool:
 def explain_remedy(name: str) -> str:
     """What the user of the volume `name` can do."""
     return (
-        "Bring the lost objects back, or restore from a backup. To give up what is lost: "
-        f"`grampus volume detach {name}`, then `grampus volume replay {name} --accept-loss`; "
-        "check the file system after that."
+        "Restore the lost objects, or restore from a backup. To accept the loss: `grampus "
+        f"volume detach {name}`, then `grampus volume replay {name} --accept-loss`. Check the "
+        "file system afterwards."
     )

@@ -82,7 +82,7 @@ class Journals:
         GrampusError with code `no-volumed`.
         """
         record = self._records.get(name)
-        require_detached(record, "detaching applies its journal")
+        require_detached(record, "the detach applies its journal")
         if not self._attacher.observe_journal(record.spec).is_unapplied:
             return None
         self._attacher.require_volumed("journal")
@@ -104,7 +104,7 @@ class Journals:
             ),
             Step(
                 "clear",
-                f"Leave nothing of it on {order.host}",
+                f"Remove the remains on {order.host}",
                 lambda: self._attacher.detach(order.name),
             ),
         ]
@@ -149,8 +149,8 @@ class Journals:
             return Replayed.model_validate(parse_result(said))
         except ValidationError as error:
             raise GrampusError(
-                f"volumed answered what cannot be read: {said[:200]!r}.",
-                "Build the volumed that belongs to this Grampus: `make setup`.",
+                f"The answer of volumed is not valid: {said[:200]!r}.",
+                "Build the volumed of this Grampus version: `make setup`.",
                 code="volumed-answer",
             ) from error
 
@@ -185,9 +185,10 @@ class Journals:
             if self._fleet.is_reachable(log.host):
                 return self._fleet.host(log.host)
             raise HostUnreachableError(
-                f"The host {log.host} cannot be reached, and its log of the volume '{name}' may "
-                "hold commits that the cluster lacks.",
-                f"Bring it back; if it is lost, give them up: `grampus volume fence {name}`.",
+                f"The host {log.host} cannot be reached, and its log of the volume '{name}' "
+                "may have commits that the cluster lacks.",
+                f"Start {log.host} again. If it is lost, discard the log: `grampus volume "
+                f"fence {name}`.",
             )
         for fenced in decide_replay_hosts(record):
             if self._fleet.is_reachable(fenced):
@@ -199,7 +200,8 @@ class Journals:
             if self._fleet.is_reachable(host.name):
                 return host
         raise HostUnreachableError(
-            "No host of the cluster can be reached.", "`grampus lab status` shows which are down."
+            "No host of the cluster can be reached.",
+            "`grampus lab status` shows the state of the hosts.",
         )
 
 
@@ -209,7 +211,7 @@ def _explain_failure(name: str, image: str, host: Host, done: str, said: str) ->
         return GrampusError(problem, journal_damage.explain_remedy(name), code=journal_damage.CODE)
     return GrampusError(
         problem,
-        "Nothing in it is lost: correct what the message says, then try again.",
+        "No data of the journal is lost. Fix the error above, then try again.",
         code="volumed-failed",
     )
 
@@ -223,6 +225,7 @@ def require_detached(record: VolumeRecord, why: str) -> None:
         name = record.spec.name
         raise RefusedError(
             f"The volume '{name}' is attached to {record.host}: {why}.",
-            f"Detach it: `grampus volume detach {name}`; of a database: `grampus db stop {name}`.",
+            f"Detach the volume: `grampus volume detach {name}`; for a database: `grampus db "
+            f"stop {name}`.",
             code="attached",
         )

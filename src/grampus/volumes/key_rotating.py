@@ -50,17 +50,17 @@ class KeyRotating:
         return [
             Step(
                 "key",
-                f"Make a new key for the volume '{name}'; both let in",
+                f"Create a new key for the volume '{name}', and accept both keys",
                 lambda: self._write_keyring(name),
             ),
             Step(
                 "reopen",
-                "Open the image with it, under a pause of a second",
+                "Open the image with the new key, with a pause of about a second",
                 lambda: self._reopen(name),
             ),
             Step(
                 "commit",
-                "Let nobody in with the former key any more",
+                "Reject the former key",
                 lambda: self._commit(name),
             ),
         ]

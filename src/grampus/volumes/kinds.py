@@ -98,7 +98,7 @@ REPLAY = VolumeOperation[ReplayOrder](
     build=lambda parts, order: parts.journals.replay_steps(order, _discard),
     subject=_name,
     when_cut_off="undo",
-    rest="; the journal keeps what is to come",
+    rest="; the journal keeps all new writes",
 )
 ROLLBACK = VolumeOperation[RollbackOrder](
     "volume.rollback",
@@ -118,7 +118,7 @@ MIGRATE = VolumeOperation[MigrateOrder](
     is_undone_now=lambda parts, order: parts.migrating.is_undone(order),
     is_undone_by=lambda error: isinstance(error, PoolFillingError) and error.goes_back,
     waits_at=COPY_STEP,
-    waits_for="`migrate` goes on with it, `migrate --abort` goes back",
+    waits_for="`migrate` continues it, `migrate --abort` goes back",
 )
 ROTATE_KEY = VolumeOperation[RotateKeyOrder](
     "volume.rotate",

@@ -44,13 +44,14 @@ class Lending:
             target = self._fleet.host(host)
             if not self._fleet.is_reachable(host):
                 raise HostUnreachableError(
-                    f"The host {host} cannot be reached.", "Bring it back, or choose another host."
+                    f"The host {host} cannot be reached.",
+                    f"Start {host} again, or choose another host.",
                 )
             self._require_plain(record)
             if record.attachment is not None or record.host not in (None, host):
                 raise RefusedError(
                     f"The volume '{name}' is attached to {record.host}.",
-                    f"Detach it first: `grampus volume detach {name}`.",
+                    f"Detach the volume first: `grampus volume detach {name}`.",
                     code="attached-elsewhere",
                 )
             # The intent first: whoever finds it half done knows where to clear up.
@@ -65,14 +66,14 @@ class Lending:
         if spec.encryption is not None:
             why = "is encrypted, and only volumed decrypts it"
         elif spec.write_path != "direct" or self._attacher.observe_journal(spec).is_unapplied:
-            why = "has a journal, and only volumed knows it"
+            why = "has a journal, and only volumed can read it"
         elif not record.is_formatted:
             why = "has no file system yet"
         else:
             return
         raise RefusedError(
             f"The volume '{record.spec.name}' {why}.",
-            "Take a volume with the write path direct, and without encryption, that was attached "
-            "before.",
+            "Choose a volume with the write path direct and without encryption that has been "
+            "attached before.",
             code="cannot-lend",
         )

@@ -229,8 +229,8 @@ def _percentile(kind: Mapping[str, Any], name: str) -> float | None:
 
 def _unreadable(text: str) -> GrampusError:
     return GrampusError(
-        f"volumed answered what cannot be read: {text[:200]!r}.",
-        "Detach and attach the volume: it gets the volumed that belongs to this Grampus.",
+        f"The answer of volumed is not valid: {text[:200]!r}.",
+        "Detach and attach the volume again, to use the volumed of this Grampus version.",
         code="volumed-answer",
     )
 
@@ -244,5 +244,7 @@ def note_missing_log(live: LiveVolume | None, write_path: WritePath) -> LiveVolu
         return live
     if live.journal.mode != "journal" or live.journal.degraded is not None:
         return live
-    why = "its host could keep no log when it was attached; attach it anew once its disk is mended"
+    why = (
+        "the host could not keep a log at the attach; repair its disk, then attach the volume again"
+    )
     return live.model_copy(update={"journal": live.journal.model_copy(update={"degraded": why})})

@@ -47,8 +47,8 @@ class LocalLogs:
             except CommandFailedError as error:
                 # A look shows everything else all the same: above all how the volume is.
                 self._progress.note(
-                    f"{log.host} cannot say whether it has logs of '{record.spec.name}' that were "
-                    f"set aside: {error.problem}"
+                    f"{log.host} cannot report whether it has logs of '{record.spec.name}' "
+                    f"that were set aside: {error.problem}"
                 )
                 continue
             found += [Aside(log.host, path) for path in paths]
@@ -90,8 +90,8 @@ class LocalLogs:
                 record = self._remove(record, log, host)
             elif says:
                 self._progress.note(
-                    f"{log.host} cannot be reached, and keeps the log of '{name}': remove "
-                    f"{local_directory(host, name)} there once it is back."
+                    f"{log.host} cannot be reached, and still has the log of '{name}': remove "
+                    f"{local_directory(host, name)} on it once it is back."
                 )
 
     def _remove(self, record: VolumeRecord, log: LocalLog, host: Host) -> VolumeRecord:

@@ -43,8 +43,8 @@ from grampus.volumes.records import VolumeRecords
 
 # From here on the new image is in use, and nobody waits for what is left.
 _MAKE_ROOM = (
-    "Delete snapshots that are not needed (they go with it, and both pools hold all of it for a "
-    "while), or add OSDs."
+    "Delete snapshots that are not needed (they are copied too, and both pools have all data "
+    "for a while), or add OSDs."
 )
 COPY_STEP = "copy"
 # As often as the OSDs report what they hold (`mgr_stats_period`).
@@ -132,19 +132,19 @@ class Migrating:
         return [
             Step(
                 "caps",
-                f"Let its key open {order.to_pool}/{order.image} too",
+                f"Allow its key to open {order.to_pool}/{order.image}, too",
                 lambda: self._admit(order),
                 lambda: self._admit_former_alone(order),
             ),
             Step(
                 "switch",
-                f"Go over to the pool '{order.to_pool}', under a pause of some seconds",
+                f"Switch to the pool '{order.to_pool}', with a pause of some seconds",
                 lambda: self._switch(order),
                 lambda: self._return(order),
             ),
             Step(
                 COPY_STEP,
-                f"Copy what is in '{order.from_pool}' still, while it is used",
+                f"Copy the remaining data from '{order.from_pool}' while the volume is used",
                 lambda: self._copy(order),
             ),
             Step(
@@ -154,7 +154,7 @@ class Migrating:
             ),
             Step(
                 "tidy",
-                f"Leave nothing of it in '{order.from_pool}'",
+                f"Remove the remains in '{order.from_pool}'",
                 lambda: self._tidy(order),
             ),
         ]
@@ -259,7 +259,7 @@ class Migrating:
                 return self._find_filling(order, copied, others_bytes)
             except GrampusError as error:
                 # The MONs may be choosing a leader: no reason to stop a copy that goes on.
-                self._progress.detail(f"The room cannot be seen now: {error}", fraction=copied)
+                self._progress.detail(f"The free space is unknown now: {error}", fraction=copied)
                 return None
 
         self._asking.require_heard(record)

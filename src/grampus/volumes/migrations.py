@@ -72,10 +72,10 @@ class VolumeMigrations:
         """What `abort` would do, step by step. Raises what it raises."""
         order = self._require_abortable(name)
         return [
-            f"Copy what was written since from '{order.to_pool}' to '{order.from_pool}': its users "
-            "wait meanwhile",
+            f"Copy the new data from '{order.to_pool}' to '{order.from_pool}': clients wait "
+            "meanwhile",
             f"Remove {order.to_pool}/{order.image}",
-            f"Go on with {order.from_pool}/{order.image}",
+            f"Continue with {order.from_pool}/{order.image}",
         ]
 
     def abort(self, name: str) -> VolumeRecord:

@@ -131,11 +131,15 @@ class Resealing:
         return [
             Step(
                 "key",
-                "Make a new master key, and use it for new volumes; the former ones stay",
+                "Create a new master key, and use it for new volumes; the former keys are kept",
                 lambda: self._keys.settle_next(key_id),
             ),
-            Step("seal", f"Seal {images} with it, those in the trash too", self._seal),
-            Step("check", "Look whether any is sealed with a former one", check),
+            Step(
+                "seal",
+                f"Seal {images} with the new master key, also those in the trash",
+                self._seal,
+            ),
+            Step("check", "Check whether a key is still sealed with a former master key", check),
         ]
 
     def _seal(self) -> None:
@@ -161,10 +165,10 @@ class Resealing:
         if left:
             names = ", ".join(sorted({volume for volume, _ in left}))
             raise GrampusError(
-                f"What is sealed with a former master key: {names}. Other commands "
-                "work on it, or it migrates.",
-                "Every key is here, so all of it opens. Run `grampus volume key rotate` again "
-                "later: it goes on with the same key.",
+                f"Some keys are still sealed with a former master key: {names}. Other "
+                "commands use these volumes, or they migrate.",
+                "All keys are still readable. Run `grampus volume key rotate` again later: "
+                "it continues with the same key.",
                 code="sealed-before",
             )
         return sealed
@@ -177,7 +181,7 @@ class Resealing:
         if found is None:
             raise NotFoundError(
                 "There is no master key of volumes yet.",
-                "The first encrypted volume makes one.",
+                "The first encrypted volume creates one.",
                 code=self._keys.kind.code,
             )
         return found

@@ -47,9 +47,8 @@ class Resizing:
         has_bytes = max(record.spec.size_bytes, seen_bytes)
         if spec.size_bytes < has_bytes:
             raise RefusedError(
-                f"The volume '{name}' has {format_bytes(has_bytes)}: it cannot shrink to "
-                f"{format_bytes(spec.size_bytes)}, because XFS cannot, and what lies behind the "
-                "new end would be lost.",
+                f"The volume '{name}' has {format_bytes(has_bytes)}. It cannot shrink to "
+                f"{format_bytes(spec.size_bytes)}, because XFS cannot shrink.",
                 "Create a smaller volume and copy the data to it.",
                 code="shrink",
             )
@@ -89,7 +88,7 @@ class Resizing:
         titles = [step.title for step in self.steps(spec)]
         if self._attacher.observe_attachment(self._records.get(spec.name)) is not None:
             return titles
-        return [*titles[:2], "Grow its file system the next time it is attached"]
+        return [*titles[:2], "Grow its file system at the next attach"]
 
     def _require_growing(self, record: VolumeRecord) -> None:
         name, driven = record.spec.name, self._attacher.driver_of(record)
@@ -99,14 +98,15 @@ class Resizing:
         if not self._fleet.is_reachable(host):
             raise HostUnreachableError(
                 f"The host {host} cannot be reached, and the volume '{name}' is attached to it.",
-                f"Bring it back; if it is lost, `grampus volume fence {name}`, then resize.",
+                f"Start {host} again. If it is lost, run `grampus volume fence {name}`, then "
+                "resize the volume.",
             )
         if not driven[0].grows_live:
             raise RefusedError(
                 f"The volume '{name}' is attached through {record.attachment.driver}, which "
                 "cannot grow an open image.",
-                f"Detach it (`grampus volume detach {name}`; a database on it: `grampus db stop "
-                f"{name}`), resize it, and attach or start it again.",
+                f"Detach the volume (`grampus volume detach {name}`; for a database: `grampus "
+                f"db stop {name}`), resize it, and attach or start it again.",
                 code="cannot-grow",
             )
 
@@ -125,6 +125,7 @@ class Resizing:
         record = self._records.get(spec.name)
         if record.attachment is not None and not self._fleet.is_reachable(record.attachment.host):
             raise HostUnreachableError(
-                f"The host {record.attachment.host} cannot be reached.", "Bring it back."
+                f"The host {record.attachment.host} cannot be reached.",
+                f"Start {record.attachment.host} again, then try again.",
             )
         return record

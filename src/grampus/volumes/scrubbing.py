@@ -77,12 +77,12 @@ class VolumeScrubs:
         self, volume: VolumeRecord, layers: list[ImageLayer], groups: int, *, repair: bool
     ) -> list[str]:
         steps = [
-            f"Deep-scrub the {groups} placement groups that hold the "
+            f"Deep-scrub the {groups} placement groups with the "
             f"{sum(len(layer.objects) for layer in layers)} objects of "
             + " and ".join(f"{layer.pool}/{layer.image}" for layer in layers)
         ]
         if repair:
-            steps.append("Repair what is found, and scrub that again")
+            steps.append("Repair damaged objects, and scrub their placement groups again")
         if snapshots := len(self._places(volume)):
             steps.append(f"Compare the object maps of {snapshots} snapshots with their objects")
         return steps
@@ -126,8 +126,8 @@ class VolumeScrubs:
         repaired = affected - unsure
         if repaired:
             self._look("repair", repaired, "Repair")
-            self._progress.note(f"Repaired {', '.join(sorted(repaired))}; scrubbing once more.")
-        left, _ = split_damage(self._look("deep-scrub", affected, "Scrub once more"), objects)
+            self._progress.note(f"Repaired {', '.join(sorted(repaired))}. Scrubbing again.")
+        left, _ = split_damage(self._look("deep-scrub", affected, "Scrub again"), objects)
         changes = {"is_repaired": not left, "still_damaged": left}
         return report.model_copy(update=changes)
 
@@ -155,8 +155,9 @@ class VolumeScrubs:
             if moment_s >= deadline_s:
                 raise GrampusError(
                     f"Gave up waiting for the {kind} of {', '.join(unfinished[:4])}: "
-                    f"{len(unfinished)} of {len(before)} placement groups have had none yet.",
-                    "`ceph pg ls` shows their states; heal the cluster, then try again.",
+                    f"{len(unfinished)} of {len(before)} placement groups are not scrubbed "
+                    "yet.",
+                    "`ceph pg ls` shows their states. Repair the cluster, then try again.",
                     code="timeout",
                 )
             asked = decide_requests(unfinished, now, asked_at_s, moment_s)
@@ -186,8 +187,8 @@ class VolumeScrubs:
         flags = self._scrubs.forbidding_flags(pools)
         if flags:
             raise RefusedError(
-                f"Somebody keeps scrubs away: {', '.join(flags)}.",
-                "Take the flag away once it is no longer needed (`ceph osd unset FLAG`, or `ceph "
-                "osd pool set POOL FLAG 0`), then try again.",
+                f"A flag of the cluster prevents scrubs: {', '.join(flags)}.",
+                "Remove the flag when it is no longer needed (`ceph osd unset FLAG`, or "
+                "`ceph osd pool set POOL FLAG 0`), then try again.",
                 code="scrub-forbidden",
             )

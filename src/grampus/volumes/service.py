@@ -127,7 +127,7 @@ class VolumeService:
         if size_bytes < MIN_VOLUME_SIZE_BYTES:
             raise RefusedError(
                 f"A volume of {format_bytes(size_bytes)} is too small for a file system.",
-                f"Ask for at least {format_bytes(MIN_VOLUME_SIZE_BYTES)}.",
+                f"Choose at least {format_bytes(MIN_VOLUME_SIZE_BYTES)}.",
                 code="too-small",
             )
         spec = VolumeSpec(
@@ -241,7 +241,7 @@ class VolumeService:
             record = self.get(name)
             spec = decide_written(record.spec, write_path, **bounds)
             if record.spec != spec:
-                require_detached(record, "its write path is settled when it is attached")
+                require_detached(record, "its write path is fixed at the attach")
                 self._attacher.require_volumed(spec.write_path)
                 written = f"the write path of the volume '{name}' to {describe_written(spec)}"
                 self.operations.runner.propose(lambda: [f"Set {written}"])

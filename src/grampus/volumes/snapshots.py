@@ -91,8 +91,8 @@ class Snapshots:
         record = self._records.get(name)
         if any(found.name == snapshot for found in self._list(record)):
             raise RefusedError(
-                f"There is a snapshot named '{snapshot}' of '{name}' already.",
-                "Choose another name, or delete that one.",
+                f"'{name}' already has a snapshot named '{snapshot}'.",
+                "Choose another name, or delete the existing snapshot.",
                 code="exists",
             )
 
@@ -130,9 +130,9 @@ class Snapshots:
             raise
         except GrampusError as error:
             raise GrampusError(
-                f"No snapshot of the volume '{name}' could be taken: {error.problem}",
-                f"`grampus volume show {name}` says how it does; try again when less is written "
-                "to it.",
+                f"The snapshot of the volume '{name}' failed: {error.problem}",
+                f"`grampus volume show {name}` shows the state of the volume. Try again when "
+                "the write load is lower.",
                 code="snapshot-failed",
             ) from error
 
@@ -166,8 +166,8 @@ class Snapshots:
         if self._require(record, snapshot).is_protected:
             raise RefusedError(
                 f"The snapshot '{snapshot}' of '{name}' is protected.",
-                f"If it shall go all the same: `grampus volume snapshot unprotect {name} "
-                f"{snapshot}`; of a database: `grampus db snapshot unprotect {name} {snapshot}`.",
+                f"To remove it anyway: `grampus volume snapshot unprotect {name} {snapshot}`; "
+                f"for a database: `grampus db snapshot unprotect {name} {snapshot}`.",
                 code="protected",
             )
         children = self._snapshots.children(record.spec.pool, record.spec.image, snapshot)
@@ -180,7 +180,7 @@ class Snapshots:
         found = self._require(record, snapshot)
         if found.is_protected == protected:
             return
-        word = "Protect" if protected else "No longer protect"
+        word = "Protect" if protected else "Unprotect"
         self._runner.propose(lambda: [f"{word} the snapshot '{snapshot}'"])
         limit_s = self._asking.require_heard(record)
         change = (
@@ -196,7 +196,7 @@ class Snapshots:
         """
         record = self._records.get(name)
         self._require(record, snapshot)
-        require_detached(record, "it can be rolled back while nobody uses it")
+        require_detached(record, "a rollback needs a detached volume")
         if self._attacher.observe_journal(record.spec).has_objects:
             self._attacher.require_volumed("journal")
         return RollbackOrder(name=name, snapshot=snapshot)
@@ -209,17 +209,17 @@ class Snapshots:
         return [
             Step(
                 "journal",
-                f"Drop what the journal of '{order.name}' holds, and logs of it on hosts",
+                f"Discard the data in the journal of '{order.name}', and its logs on hosts",
                 lambda: self._drop_journal(order.name),
             ),
             Step(
                 "rollback",
-                f"Give its image the content of the snapshot '{order.snapshot}'",
+                f"Roll the image back to the snapshot '{order.snapshot}'",
                 lambda: self._roll_back(order),
             ),
             Step(
                 "size",
-                "Give its image the size that the volume has now",
+                "Resize the image to the current size of the volume",
                 lambda: self._restore_size(order.name),
             ),
         ]

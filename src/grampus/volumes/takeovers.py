@@ -57,7 +57,9 @@ class Takeovers:
             if osds and not self._answers(host, osds):
                 names = ", ".join(f"osd.{osd.id}" for osd in osds)
                 ensure_osds_down(self._cluster.runner, osds)
-                self._progress.note(f"{names} on {host} cannot be reached: Ceph serves without.")
+                self._progress.note(
+                    f"{names} on {host} cannot be reached: Ceph works without them."
+                )
         except GrampusError as error:
             self._progress.note(f"Ceph waits for the OSDs of {host}: {error.problem}")
 
@@ -125,7 +127,9 @@ class Takeovers:
             try:
                 self._attacher.clear(volume, place, self._attacher.drivers_of(left.driver))
             except GrampusError as error:
-                self._progress.note(f"What the fence left on {host} stays: {error.problem}")
+                self._progress.note(
+                    f"The remains on {host} from before the fence are kept: {error.problem}"
+                )
                 is_clear = False
         if any(log.host == host for log in volume.local_logs):
             directory = str(local_directory(place, volume.spec.name))

@@ -51,11 +51,11 @@ class Transfers:
         `not-empty`, and GrampusError at the end of the block when the stream was not whole.
         """
         record = self._records.get(name)
-        require_detached(record, "it can be filled while nobody uses it")
+        require_detached(record, "a transfer needs a detached volume")
         if record.is_formatted:
             raise RefusedError(
-                f"The volume '{name}' holds data already.",
-                "Bring a backup into a new one.",
+                f"The volume '{name}' already has data.",
+                "Restore the backup to a new volume.",
                 code="not-empty",
             )
         with self._diffs.importing(record.spec.pool, record.spec.image) as sink:

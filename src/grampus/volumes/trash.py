@@ -97,8 +97,8 @@ class VolumeTrash:
         spec = volume.record.spec
         if self._trash.has_children(_place(volume), volume.image_id):
             raise RefusedError(
-                f"Clones stand on the volume '{spec.name}' in the trash.",
-                "Flatten them (`grampus db flatten NAME`) or delete them first.",
+                f"The volume '{spec.name}' in the trash has clones.",
+                "Make the clones independent (`grampus db flatten NAME`), or delete them first.",
                 code="has-clones",
             )
 

@@ -41,7 +41,7 @@ class VolumeTrims:
         self._volumes.operations.runner.propose(
             lambda: [
                 f"Discard the free blocks of the file system of {name} on {host}",
-                f"Compare what {record.spec.pool}/{record.spec.image} takes of its pool",
+                (f"Compare the space that {record.spec.pool}/{record.spec.image} uses in its pool"),
             ]
         )
         before = self._used_bytes(record)
@@ -53,14 +53,15 @@ class VolumeTrims:
         record = self._volumes.get(name)
         if record.host is None:
             raise RefusedError(
-                f"The volume '{name}' is not attached: only its file system knows what is free.",
-                f"Attach it: `grampus volume attach {name} --host HOST`; of a database: "
-                f"`grampus db start {name}`.",
+                f"The volume '{name}' is not attached: only its file system knows the free blocks.",
+                f"Attach the volume: `grampus volume attach {name} --host HOST`; for a "
+                f"database: `grampus db start {name}`.",
                 code="not-attached",
             )
         if not self._fleet.is_reachable(record.host):
             raise HostUnreachableError(
-                f"The host {record.host} cannot be reached.", "Bring it back, and try again."
+                f"The host {record.host} cannot be reached.",
+                f"Start {record.host} again, then try again.",
             )
         return record, record.host
 

@@ -107,8 +107,9 @@ def _context(master: MasterKey) -> bytes:
 
 def _damaged() -> GrampusError:
     return GrampusError(
-        "The sealed key of the volume cannot be read: it was changed, or a later Grampus wrote it.",
-        "Take it from a backup's manifest (`volume_key`), and set it again with "
-        "`rbd image-meta set POOL/IMAGE grampus.encryption.key`.",
+        "The sealed key of the volume is not valid: it was changed, or a later version of "
+        "Grampus wrote it.",
+        "Copy the key from a backup's manifest (`volume_key`), and set it with `rbd "
+        "image-meta set POOL/IMAGE grampus.encryption.key`.",
         code="bad-volume-key",
     )

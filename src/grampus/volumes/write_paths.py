@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, Self, TypedDict, TypeVar, Unpack, get_args
 
+from grampus.core.clock import format_duration
 from grampus.core.errors import UsageError, closest_name
 from grampus.core.units import GIB, MIB, format_bytes, parse_bytes
 from grampus.volumes.model import (
@@ -16,6 +17,7 @@ from grampus.volumes.model import (
     WritePath,
 )
 
+WRITE_PATHS_PAGE = "docs/guide/volumes.md"
 WRITE_PATHS: tuple[WritePath, ...] = get_args(WritePath)
 # Below, each flush would ship a batch of its own; above, a lost host costs what nobody expects.
 MIN_MAX_LAG_MS = 10
@@ -120,15 +122,11 @@ def parse_max_lag_ms(text: str) -> int:
         word = "short" if max_lag_ms < MIN_MAX_LAG_MS else "long"
         raise UsageError(
             f"A max-lag of {text.strip()} is too {word}.",
-            f"Choose {format_ms(MIN_MAX_LAG_MS)} to {format_ms(MAX_MAX_LAG_MS)}.",
+            f"Choose {format_duration(MIN_MAX_LAG_MS / 1000)} to "
+            f"{format_duration(MAX_MAX_LAG_MS / 1000)}.",
             code="invalid-max-lag",
         )
     return int(max_lag_ms)
-
-
-def format_ms(duration_ms: float) -> str:
-    """`duration_ms` for people: `100 ms`, `1.5 s`."""
-    return f"{duration_ms:.0f} ms" if duration_ms < 1000 else f"{duration_ms / 1000:g} s"
 
 
 def describe_write_path(
@@ -139,7 +137,7 @@ def describe_write_path(
     """
     words: list[str] = [write_path]
     if write_path == "cache":
-        words.append(f"at most {format_ms(max_lag_ms)} behind")
+        words.append(f"at most {format_duration(max_lag_ms / 1000)} behind")
     if journal_memory_bytes is not None:
         words.append(f"at most {format_bytes(journal_memory_bytes)} of memory for its journal")
     return ", ".join(words)
@@ -148,6 +146,16 @@ def describe_write_path(
 def describe_written(spec: Written) -> str:
     """The same of a volume or a database."""
     return describe_write_path(spec.write_path, spec.max_lag_ms, spec.journal_memory_bytes)
+
+
+def describe_safety(spec: Written) -> str:
+    """The same, with what a lost host costs and the page that says more."""
+    loss = {
+        "direct": "loses no completed write",
+        "journal": "loses no commit",
+        "cache": f"can lose the commits of the last {format_duration(spec.max_lag_ms / 1000)}",
+    }[spec.write_path]
+    return f"{describe_written(spec)}; a lost host {loss} ({WRITE_PATHS_PAGE})"
 
 
 def decide_max_lag_ms(
@@ -162,9 +170,8 @@ def decide_max_lag_ms(
         return former_ms if wanted_ms is None else wanted_ms
     if wanted_ms is not None:
         raise UsageError(
-            f"The write path {write_path} has no max-lag: nothing that was flushed is on the host "
-            "alone.",
-            "Leave --max-lag out, or choose --write-path cache.",
+            f"The write path {write_path} has no max-lag: all flushed data is in the cluster.",
+            "Remove --max-lag, or choose --write-path cache.",
             code="max-lag",
         )
     return DEFAULT_MAX_LAG_MS
@@ -196,8 +203,8 @@ def decide_journal_memory_bytes(
         return None if chosen_bytes == DEFAULT_JOURNAL_MEMORY_BYTES else chosen_bytes
     if wanted_bytes is not None:
         raise UsageError(
-            "The write path direct has no journal, so it takes no memory for one.",
-            "Leave --journal-memory out, or choose --write-path journal or cache.",
+            "The write path direct has no journal, so it needs no memory for one.",
+            "Remove --journal-memory, or choose --write-path journal or cache.",
             code="journal-memory",
         )
     return None
@@ -240,33 +247,26 @@ def explain_losses(write_path: WritePath, max_lag_ms: int = DEFAULT_MAX_LAG_MS) 
     if write_path != "cache":
         return _LOSSES[write_path]
     return Losses(
-        host_fails=f"commits of the last {format_ms(max_lag_ms)} before the loss, at most: they "
-        "were on the host's own disk alone; what is left is one earlier moment of the volume, "
-        "never a mixture, and a host that comes back with its disk keeps what it had",
-        disk_fails="nothing that was flushed, while volumed lives: what the disk held is in "
-        "memory too; the volume goes on by itself as with journal, and says so; host and disk "
-        "lost at once are the host lost",
-        copies_fail="as with journal: nothing that was flushed, while one up-to-date copy of each "
-        "object of the image and of the journal survives",
+        host_fails=f"at most the commits of the last {format_duration(max_lag_ms / 1000)}; the "
+        "volume returns to one earlier moment, never a mixture",
+        disk_fails="no flushed data while volumed runs: volumed switches to the write path journal",
+        copies_fail=_LOSSES["journal"].copies_fail,
     )
 
 
-_NOT_THERE = "nothing: nothing of the volume is on it"
+_NOT_THERE = "nothing: the host's disk holds no data of the volume"
 _LOSSES: dict[WritePath, Losses] = {
     "direct": Losses(
-        host_fails="nothing that was answered: each write is in the image, on all copies that "
-        "are up, before it is answered",
+        host_fails="no completed write: each write completes on all available copies of the image",
         disk_fails=_NOT_THERE,
-        copies_fail="nothing that was answered, while one up-to-date copy of each object of the "
-        "image survives",
+        copies_fail="no completed write while each object of the image has one up-to-date copy",
     ),
     "journal": Losses(
-        host_fails="nothing that was flushed, and a commit flushes: it is in the journal, on all "
-        "copies that are up, and the next attach applies it; what was written after the last "
-        "flush may go, as from a disk's own cache",
+        host_fails="no flushed data, so no commit: the next attach applies the journal; writes "
+        "after the last flush can be lost",
         disk_fails=_NOT_THERE,
-        copies_fail="nothing that was flushed, while one up-to-date copy of each object of the "
-        "image and of the journal survives",
+        copies_fail="no flushed data while each object of the image and the journal has one "
+        "up-to-date copy",
     ),
 }
 

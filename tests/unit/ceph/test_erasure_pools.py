@@ -61,7 +61,7 @@ def test_the_pool_of_the_data_is_found_by_the_name_of_the_images_pool() -> None:
 def test_codes() -> None:
     assert chunks_of("k16m4") == (16, 4)
     for text in ("none", "k2", "k2m1 ", "k1m1"):
-        with pytest.raises(GrampusError, match="no erasure code"):
+        with pytest.raises(GrampusError, match="not an erasure code"):
             chunks_of(text)
 
 

@@ -152,7 +152,7 @@ def test_nothing_is_asked_of_an_images_client_while_a_killed_one_is_still_waited
 
 def test_an_image_that_somebody_else_keeps_open_is_left_as_it_is() -> None:
     flattening, runner = make({STATUS: {"watchers": [OWN, KILLED]}, INFO: CLONE})
-    with pytest.raises(GrampusError, match="other clients of databases/copy") as caught:
+    with pytest.raises(GrampusError, match="other clients to close databases/copy") as caught:
         flattening.ensure_flattened("databases", "copy")
     assert caught.value.code == "timeout"
     assert set(runner.asked) == {INFO, STATUS}

@@ -70,7 +70,7 @@ def test_an_image_and_its_namespace_are_made_over_one_connection() -> None:
 def test_an_image_that_bears_another_id_is_refused() -> None:
     arguments = "databases shop 4294967296 grampus.identity a1b2"
     images, _, _ = make_images({f"python3 -c {CREATE_IMAGE} {arguments}": Output(17, "", "")})
-    with pytest.raises(RefusedError, match="did not make it") as refused:
+    with pytest.raises(RefusedError, match="did not create it") as refused:
         images.ensure_image("databases", "shop", 4294967296, "a1b2")
     assert refused.value.code == "image-exists"
 
@@ -147,7 +147,7 @@ def test_any_other_failure_to_remove_is_told_at_once() -> None:
 
 def test_image_in_use_is_not_removed() -> None:
     images, runner, clock = make_images({INFO: IMAGE_INFO, STATUS: WATCHED})
-    with pytest.raises(GrampusError, match="the last client of databases/shop") as caught:
+    with pytest.raises(GrampusError, match="the last client to close databases/shop") as caught:
         images.ensure_absent("databases", "shop")
     assert caught.value.code == "timeout"
     assert "rbd status databases/shop" in caught.value.remedy

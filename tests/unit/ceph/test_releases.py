@@ -17,4 +17,7 @@ def test_a_ceph_with_filestore(version: str) -> None:
 
 @pytest.mark.parametrize("version", ["18.2.7", "20.2.4", "dev"])
 def test_a_ceph_without_filestore(version: str) -> None:
-    assert explain_no_filestore(version) == f"Ceph {version} has no FileStore, which ended with 17"
+    assert (
+        explain_no_filestore(version)
+        == f"Ceph {version} has no FileStore: 17 was the last release with it"
+    )

@@ -88,9 +88,9 @@ def test_error_becomes_sentences_and_an_exit_code(
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
-        (EACCES, "The system refused: Permission denied (/var/lib/grampus/locks)."),
+        (EACCES, "The system reported an error: Permission denied (/var/lib/grampus/locks)."),
         (OSError(errno.ENOSPC, "No space left on device"), "refused: No space left on device."),
-        (KeyError("x"), "Grampus failed in a way that it should not: KeyError: 'x'."),
+        (KeyError("x"), "Grampus has a defect: KeyError: 'x'."),
     ],
 )
 def test_what_is_no_error_of_ours_is_put_into_words(error: Exception, sentence: str) -> None:

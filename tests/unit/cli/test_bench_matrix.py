@@ -126,7 +126,7 @@ def test_runs_of_all_kinds_are_listed(home: Path) -> None:
     [
         ("redhat-2016-batch-flush", "Did you mean 'redhat-2016-batch-flushing'?"),
         ("qick", "Did you mean 'quick'?"),
-        ("xyz", "`grampus bench list` shows what there is."),
+        ("xyz", "`grampus bench list` shows the available ones."),
     ],
 )
 def test_a_wrong_name_gets_a_suggestion_among_all_suites(name: str, suggested: str) -> None:
@@ -149,7 +149,7 @@ def test_a_wrong_name_gets_a_suggestion_among_all_suites(name: str, suggested: s
         ("--arms direct", "--arms has no meaning"),
         ("--scale sustained", "There is no scale 'sustained' of a suite of this kind."),
         ("--scale smal", "Did you mean 'small'?"),
-        ("--budget soon", "'soon' is no interval."),
+        ("--budget soon", "'soon' is not an interval."),
     ],
 )
 def test_options_that_a_matrix_does_not_have_are_refused(

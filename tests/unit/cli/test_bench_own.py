@@ -107,9 +107,9 @@ def test_tidy_finds_nothing_where_nothing_was_left(conf: Path, home: Path) -> No
 @pytest.mark.parametrize(
     ("line", "code", "said"),
     [
-        ("bench run cluster-objects --conf {none}", 2, "--conf: there is no file"),
-        ("bench tidy --conf {none}", 2, "--conf: there is no file"),
-        ("bench run cluster-objects --conf {conf} --keyring {none}", 2, "--keyring: there is no"),
+        ("bench run cluster-objects --conf {none}", 2, "--conf: the file"),
+        ("bench tidy --conf {none}", 2, "--conf: the file"),
+        ("bench run cluster-objects --conf {conf} --keyring {none}", 2, "--keyring: the file"),
         ("bench run cluster-objects --user bench", 2, "--user says something of a cluster"),
         ("bench run cluster-objects --crush-rule fast", 2, "--crush-rule says something of"),
         ("bench run quick --db demo --conf {conf}", 2, "--conf has no meaning for the suite quick"),
@@ -134,7 +134,7 @@ def test_programs_that_are_missing_are_told(conf: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("PATH", str(conf.parent / "bin"))
     code, _, said = invoke(f"bench run cluster-images --conf {conf}")
     assert code == 1
-    assert "The program rbd is not there" in said
+    assert "The program rbd is missing" in said
     assert "ceph-common" in said
 
 

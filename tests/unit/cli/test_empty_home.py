@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from grampus.cli.main import app
 from grampus.state.home import HOME_VARIABLE
 
-NO_LAB = ("There is no lab named 'default'.", "`grampus lab up` makes one.")
+NO_LAB = ("There is no lab named 'default'.", "`grampus lab up` creates one.")
 NO_RUN = ("There is no run yet.", "`grampus bench run quick --db NAME` makes one.")
 
 
@@ -95,7 +95,7 @@ def test_connecting_to_nothing(home: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "empty"),
     [
-        ("lab list", "There is no lab yet. `grampus lab up` makes one."),
+        ("lab list", "There is no lab yet. `grampus lab up` creates one."),
         ("bench list", "There is no run yet. `grampus bench run quick --db NAME` makes one."),
     ],
 )
@@ -115,9 +115,9 @@ def test_empty_list_says_how_to_make_the_first(home: Path, line: str, empty: str
         ("db create x --size 1M", "A size of 1 MiB is too small for a database."),
         ("db create x --size 999999T", "too big for a database."),
         ("db create x --size 4G --memory banana", "'banana' is not a memory size."),
-        ("db create x --size 4G --memory 1M", "A memory of 1 MiB is too little for a server."),
-        ("db create x --size 4G --cpus 0", "0 CPUs are too little for a server."),
-        ("db create x --size 4G --cpus nan", "nan CPUs are too little for a server."),
+        ("db create x --size 4G --memory 1M", "1 MiB of memory is too little for a server."),
+        ("db create x --size 4G --cpus 0", "0 CPUs are too few for a server."),
+        ("db create x --size 4G --cpus nan", "nan CPUs are too few for a server."),
         ("db create x --size 4G --flavour mysq", "Did you mean 'mysql'?"),
         ("db create My_Shop --size 4G", "Did you mean 'my-shop'?"),
         ("db create ../x --size 4G", "'../x' is not a valid database name."),
@@ -125,12 +125,12 @@ def test_empty_list_says_how_to_make_the_first(home: Path, line: str, empty: str
         ("volume create x --size 10X", "'10X' is not a size."),
         ("volume create ../x --size 4G", "'../x' is not a valid volume name."),
         ("volume create x;reboot --size 4G", "'x;reboot' is not a valid volume name."),
-        ("lab up --media tape", "There is no media called 'tape'."),
+        ("lab up --media tape", "'tape' is not a media name."),
         ("lab up --osd-size banana", "'banana' is not an OSD size."),
         ("lab up --lab ../x", "'../x' is not a valid lab name."),
         ("lab status --lab UP", "'UP' is not a valid lab name."),
         ("db list --lab ../../x", "'../../x' is not a valid lab name."),
-        ("lab down --lab all", "'all' is a reserved word and cannot name a lab."),
+        ("lab down --lab all", "'all' is a reserved word and is not available as a lab name."),
     ],
 )
 def test_wrong_request_changes_nothing(home: Path, line: str, sentence: str) -> None:

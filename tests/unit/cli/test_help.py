@@ -31,6 +31,13 @@ def walk(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], A
             yield (*path, name), command
 
 
+def group_at(path: tuple[str, ...]) -> Any:
+    group = ROOT
+    for name in path:
+        group = group.commands[name]
+    return group
+
+
 COMMANDS = list(walk(ROOT, ()))
 GROUPS = sorted({path[:length] for path, _ in COMMANDS for length in range(len(path))})
 IDS = [" ".join(path) for path, _ in COMMANDS]
@@ -75,6 +82,28 @@ def test_every_option_and_argument_is_explained(path: tuple[str, ...], command: 
 
 
 @each_command
+def test_arguments_are_shown_in_one_notation(path: tuple[str, ...], command: Any) -> None:
+    arguments = [param for param in command.params if param.param_type_name == "argument"]
+    wanted = [
+        param.metavar if param.required else f"[{param.metavar}]"
+        for param in arguments
+        if re.fullmatch(r"[A-Z][A-Z=@-]*(\.\.\.)?", param.metavar)
+    ]
+    assert len(wanted) == len(arguments)
+    usage = plain(CliRunner().invoke(app, [*path, "--help"]).stdout).partition("Usage: ")[2]
+    assert usage.startswith(" ".join(["grampus", *path, "[OPTIONS]", *wanted]))
+
+
+@pytest.mark.parametrize("path", [path for path in GROUPS if len(group_at(path).commands) > 10])
+def test_a_noun_of_many_words_shows_them_by_task(path: tuple[str, ...]) -> None:
+    panels = [word.rich_help_panel for word in group_at(path).commands.values()]
+    assert all(panels)
+    assert max(panels.count(panel) for panel in panels) <= 10
+    shown = plain(CliRunner().invoke(app, [*path, "--help"]).stdout)
+    assert all(panel in shown for panel in panels)
+
+
+@each_command
 def test_every_command_has_both_formats(path: tuple[str, ...], command: Any) -> None:
     names = {option for parameter in command.params for option in parameter.opts}
     assert ("--format" in names) is (path not in WITHOUT_FORMAT)
@@ -94,10 +123,7 @@ def test_example_can_be_typed(path: tuple[str, ...], command: Any) -> None:
 def test_noun_alone_shows_its_verbs_and_is_wrong_use(path: tuple[str, ...]) -> None:
     result = CliRunner().invoke(app, list(path))
     assert result.exit_code == 2
-    group = ROOT
-    for name in path:
-        group = group.commands[name]
-    for verb in group.commands:
+    for verb in group_at(path).commands:
         assert verb in plain(result.output)
 
 
@@ -112,7 +138,7 @@ def test_noun_alone_shows_its_verbs_and_is_wrong_use(path: tuple[str, ...]) -> N
         (["db", "create", "x"], "Missing option '--size'"),
         (["db", "create", "x", "--size", "4G", "--cpus", "many"], "--cpus"),
         (["db", "list", "--format", "xml"], "--format"),
-        (["volume", "show"], "name"),
+        (["volume", "show"], "Missing argument 'NAME'"),
     ],
 )
 def test_misspelt_word_is_wrong_use_and_helped(words: list[str], suggestion: str) -> None:

@@ -65,9 +65,9 @@ def test_nothing_that_is_printed_holds_the_secret(
     ("verb", "code", "said"),
     [
         (["export", "--to", "out.key"], 3, "There is no"),
-        (["import", "missing.key"], 3, "There is no file"),
-        (["import", "."], 2, "is a directory. Name the file that"),
-        (["import", "wrong.key"], 2, "it was cut off or changed"),
+        (["import", "missing.key"], 3, "The file"),
+        (["import", "."], 2, "is a directory. Give the file from"),
+        (["import", "wrong.key"], 2, "it was changed"),
         (["export", "--to", "out.key", "--key", "00112233aabbccdd"], 3, "import FILE"),
     ],
 )
@@ -92,9 +92,9 @@ def test_what_cannot_be_done_is_said(
 @pytest.mark.parametrize(
     ("to", "code", "said"),
     [
-        (".", 2, "is a directory. Name a new file in it."),
-        ("taken.key", 4, "Name a new one."),
-        ("missing/out.key", 2, "Make it first."),
+        (".", 2, "is a directory. Give the name of a new file in the directory."),
+        ("taken.key", 4, "Choose another name."),
+        ("missing/out.key", 2, "Create the directory first."),
     ],
 )
 def test_key_goes_to_a_new_file_in_a_directory_that_is_there(

@@ -66,7 +66,7 @@ def test_one_is_shown_with_its_command(store: Store) -> None:
     assert "why" not in run("show", "1").stdout
     missing = run("show", "7")
     assert missing.exit_code == 3
-    assert "no operation 7" in missing.output
+    assert "operation 7 does not exist" in missing.output
 
 
 @pytest.mark.parametrize("verb", ["list", "show", "wait", "cancel"])
@@ -105,7 +105,7 @@ def test_a_command_in_the_background_that_begins_nothing_says_what_it_said(
         assert ended.value.exit_code == exit_code
         said = capfd.readouterr().out
         assert ("db start of 'shop'" in said) == (exit_code == 0)
-        assert ("no operation 9" in said) == (exit_code == 3)
+        assert ("operation 9 does not exist" in said) == (exit_code == 3)
 
 
 def test_no_password_is_written_for_a_command_in_the_background(store: Store) -> None:

@@ -84,7 +84,7 @@ def test_a_database_with_nothing_more_to_tell() -> None:
     assert pairs_of_state(SHOP.record, None, NOW) == {"backups": "none"}
     assert pairs_of_history(NOTHING) == {}
     state = BackupState(created_at=NOW, place="/srv", last_id="shop/1", last_taken_at=NOW)
-    assert pairs_of_state(SHOP.record, state, NOW)["backups"] == "by hand alone"
+    assert pairs_of_state(SHOP.record, state, NOW)["backups"] == "manual only"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_how_the_server_does_and_where_to_read() -> None:
     )
     assert pairs_of_condition(SHOP, seen) == {
         "up": "2 h 5 min, 12 of 151 connections",
-        "pending": "innodb_page_cleaners: `grampus db restart shop` makes it so",
+        "pending": "innodb_page_cleaners: `grampus db restart shop` applies it",
     }
     assert pairs_of_reading(SHOP, seen) == {
         "read-only": "10.9.0.11:3306 (shop-r1), or `grampus db connect shop --read-only`"
@@ -150,8 +150,8 @@ def test_what_the_controller_warns_of_comes_first() -> None:
     )
     seen = replace(NOTHING, warnings=[late, replace(late, reason="It is full.")])
     assert pairs_of_condition(SHOP, seen) == {
-        "warnings": "Binary logs are late. (since 2026-11-24 12:30:00 UTC, `grampus serve` says)\n"
-        "It is full. (since 2026-11-24 12:30:00 UTC, `grampus serve` says)"
+        "warnings": "Binary logs are late. (since 2026-11-24 12:30:00 UTC, from `grampus serve`)\n"
+        "It is full. (since 2026-11-24 12:30:00 UTC, from `grampus serve`)"
     }
     document = overview_document(SHOP, seen, NOW)
     assert [one["kind"] for one in document["warnings"]] == 2 * ["serve.archive-late"]
@@ -161,7 +161,7 @@ def test_what_follows_it_and_what_was_cloned_from_it() -> None:
     lineage = Lineage(parent=None, depth=0, children=("shop-r1", "shop-r2", "shop-test"))
     seen = replace(NOTHING, replicas=[HEALTHY, BROKEN], lineage=lineage)
     assert pairs_of_copies(SHOP, seen) == {
-        "replicas": "shop-r1 at 10.9.0.11:3306 on h1, replicating, 0.3 s behind\n"
+        "replicas": "shop-r1 at 10.9.0.11:3306 on h1, replicating, 300 ms behind\n"
         "shop-r2 at 10.9.0.12:3306 on h1, broken: Duplicate entry.",
         "clones": "shop-test",
     }
@@ -177,7 +177,7 @@ def test_what_follows_it_and_what_was_cloned_from_it() -> None:
 def test_what_a_replica_follows() -> None:
     seen = replace(NOTHING, primary=SHOP.record, standing=HEALTHY.standing)
     assert pairs_of_copies(REPLICA, seen) == {
-        "replica of": "shop (10.9.0.10:3306), replicating, 0.3 s behind"
+        "replica of": "shop (10.9.0.10:3306), replicating, 300 ms behind"
     }
     document = overview_document(REPLICA, seen, NOW)
     assert document["replication"] == {
@@ -218,7 +218,7 @@ def test_its_snapshots_and_the_next_one() -> None:
     assert pairs_of_snapshots(view, seen, NOW) == {
         "snapshots": "2, with 80 MiB; the newest is auto-20261124-120000, 30 min old, 8 MiB "
         "written since",
-        "next snapshot": "2026-11-24 13:00 UTC (every 1h)",
+        "next snapshot": "2026-11-24 13:00:00 UTC (every 1h)",
     }
     due = replace(seen, next_snapshot_at=NOW)
     said = pairs_of_snapshots(view, due, NOW)["next snapshot"]

@@ -35,7 +35,7 @@ BESIDE = SOUND.model_copy(update={"others_damaged": (damaged("c"),)})
         (SOUND, []),
         (FOUND, ["damaged", "damaged"]),
         (REPAIRED, ["repaired", "repaired"]),
-        (HALF, ["repaired", "damaged still"]),
+        (HALF, ["repaired", "still damaged"]),
         (BESIDE, []),
     ],
 )
@@ -55,11 +55,11 @@ def test_each_damaged_object_has_a_row_that_says_how_it_is_now(
     ("scrub", "said"),
     [
         (SOUND, []),
-        (FOUND, ["`fix` writes the damaged ones anew"]),
+        (FOUND, ["`fix` rewrites the damaged ones"]),
         (REPAIRED, []),
-        (HALF, ["no copy that is known to be right: restore it"]),
-        (BESIDE, ["1 objects of others"]),
-        (UNMAPPED, ["read as zeros where their object maps lacked something"]),
+        (HALF, ["no copy that is known to be good: restore it"]),
+        (BESIDE, ["1 objects of other images"]),
+        (UNMAPPED, ["read as zeros, because their object maps were incomplete"]),
     ],
 )
 def test_whoever_reads_it_is_told_what_to_do(scrub: ScrubReport, said: list[str]) -> None:
@@ -70,12 +70,12 @@ def test_whoever_reads_it_is_told_what_to_do(scrub: ScrubReport, said: list[str]
 
 def test_a_snapshot_that_was_read_wrongly_has_a_row_and_is_not_called_sound() -> None:
     assert rows_of_scrub(UNMAPPED) == [
-        ["snapshot", "before", "its object map lacked 3 objects", "made anew"]
+        ["snapshot", "before", "its object map lacked 3 objects", "made again"]
     ]
     assert scrub_document(UNMAPPED)["sound"] is False
-    assert "were read wrongly until now: 'before'" in conclusion("v", UNMAPPED)
+    assert "were read incorrectly until now: 'before'" in conclusion("v", UNMAPPED)
 
 
 def test_the_end_of_a_volumes_verification_names_it() -> None:
-    assert conclusion("v", SOUND) == "The volume 'v': all copies of 9 objects are right."
+    assert conclusion("v", SOUND) == "The volume 'v': all copies of 9 objects are good."
     assert "`grampus volume verify v --repair`" in conclusion("v", FOUND)

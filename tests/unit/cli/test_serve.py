@@ -40,7 +40,7 @@ EVENT = ControllerEvent(
 def test_a_line_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     EventPrinter(OutputFormat.HUMAN, FakeClock()).tell("growth", EVENT)
     assert capsys.readouterr().out == (
-        "2026-01-01 00:00:00  warning    It is read-only. Resize it.\n"
+        "2026-01-01 00:00:00 UTC  warning    It is read-only. Resize it.\n"
     )
 
 
@@ -186,7 +186,7 @@ def test_what_became_of_replicas_is_told() -> None:
         Renewal("shop-r1", "shop", "schedule"),
         Renewal("shop-r2", "shop", "too-far-behind"),
         Renewal("blog-r1", "blog", "schedule", problem="h2 is down."),
-        Renewal("blog-r2", "blog", "ahead", problem="The replica blog-r2 is ahead."),
+        Renewal("blog-r2", "blog", "ahead", problem="The replica blog-r2 is ahead of its primary."),
     ]
     service = SimpleNamespace(carry_out=lambda: renewals)
     events = renew_replicas(service)  # type: ignore[arg-type]
@@ -196,7 +196,7 @@ def test_what_became_of_replicas_is_told() -> None:
         ("blog-r1", "failed", "failed"),
         ("blog-r2", "replica-ahead", "warning"),
     ]
-    assert "no longer had the binary logs" in events[1].text
+    assert "no longer had the missing binary logs" in events[1].text
     assert "grampus db replica renew blog-r2 --discard-errant" in events[3].remedy
     assert events[2].text == "h2 is down."
 

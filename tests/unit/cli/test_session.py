@@ -60,7 +60,7 @@ def test_a_full_home_is_warned_of_once(session: LabSession, full: RecordedProgre
     with telling_of_space(session):
         assert session.store is not None
     [warning] = full.notes
-    assert "is full: Grampus begins no new operation" in warning
+    assert "is full: Grampus starts no new operation" in warning
 
 
 def test_a_command_that_a_full_home_refuses_says_it_in_its_error_alone(

@@ -25,7 +25,7 @@ def test_a_snapshot_is_named_with_its_volume() -> None:
 
 @pytest.mark.parametrize("text", ["", "scratch", "@before", "scratch@", "@"])
 def test_what_names_no_snapshot(text: str) -> None:
-    with pytest.raises(UsageError, match="names no snapshot"):
+    with pytest.raises(UsageError, match="is not a snapshot"):
         parse_source(text)
 
 
@@ -35,7 +35,7 @@ def test_listed_for_people_and_programs(capsys: pytest.CaptureFixture[str]) -> N
     show_snapshots(OutputFormat.HUMAN, "There is none.", measured)
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == [
-        *("before", "2026-11-22", "01:26:19", "1", "GiB", "100", "MiB", "yes")
+        *("before", "2026-11-22", "01:26:19", "UTC", "1", "GiB", "100", "MiB", "yes")
     ]
     assert lines[2].split()[-2:] == ["-", "no"]
     assert lines[3].split() == ["(since", "the", "last)", "-", "-", "4", "MiB", "-"]

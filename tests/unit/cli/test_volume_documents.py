@@ -21,7 +21,6 @@ from grampus.cli.overview import pairs_of_server, pairs_of_volume
 from grampus.cli.volume import (
     details_of_asides,
     details_of_live,
-    details_of_losses,
     details_of_record,
     losses_document,
     require_something_to_set,
@@ -49,7 +48,7 @@ from grampus.volumes.model import (
     VolumeRecord,
     VolumeSpec,
 )
-from grampus.volumes.write_paths import parse_write_options
+from grampus.volumes.write_paths import describe_safety, parse_write_options
 from tests.fakes.specs import database_spec
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -90,7 +89,7 @@ def test_a_fence_that_is_not_cleared_away_is_shown() -> None:
     record = DETACHED.model_copy(update={"fenced": (LEFT,)})
     (left,) = volume_document(record)["fenced"]
     assert (left["host"], left["client_addresses"]) == ("h2", ["10.9.0.12:0/8"])
-    assert details_of_record(record)["fenced"] == "10.9.0.12:0/8 on h2, not cleared away yet"
+    assert details_of_record(record)["fenced"] == "10.9.0.12:0/8 on h2, not removed yet"
     assert "fenced" not in details_of_record(ATTACHED)
 
 
@@ -119,7 +118,7 @@ def test_live_state_for_people() -> None:
     )
     assert details_of_live(live) == {
         "state": "stalled (the cluster does not answer)",
-        "in flight": "3, oldest 7012 ms",
+        "in flight": "3, oldest 7 s",
         "transport reason": "the kernel offers it",
         "write": "10 of 40 KiB in all, p50 900 us, p99 4101 us, 2 errors",
     }
@@ -159,14 +158,14 @@ JOURNAL = JournalStatus(
 
 def test_a_replay_for_people() -> None:
     for replayed, said in (
-        (Replayed(), "The journal held nothing: the image has everything."),
+        (Replayed(), "The journal was empty. The image is complete."),
         (
             Replayed(replayed_frames=3, replayed_bytes=12288),
-            "Applied 3 frames of the journal, 12 KiB: the image has everything.",
+            "Applied 3 frames of the journal, 12 KiB. The image is complete.",
         ),
         (
             Replayed(replayed_frames=3, replayed_bytes=12288, given_up="batch 7 is missing"),
-            "Applied 3 frames of the journal, 12 KiB. The rest was given up: batch 7 is missing. "
+            "Applied 3 frames of the journal, 12 KiB. The rest is lost: batch 7 is missing. "
             "Check the file system before you use the volume.",
         ),
     ):
@@ -186,22 +185,24 @@ def test_a_journal_for_people() -> None:
     brief = JOURNAL.model_copy(update={"silent_ms": 900.0})
     assert details_of_journal(brief) == details_of_journal(JOURNAL)
     failing = JOURNAL.model_copy(update={"state": "failed", "retrying": "no space"})
-    assert details_of_journal(failing)["journal"] == "failed, 13% full, trying again: no space"
+    assert details_of_journal(failing)["journal"] == "failed, 13% full, retrying: no space"
     shown = details_of_live(LiveVolume(state="running", journal=JOURNAL))
     assert shown["journal"] == "running, 13% full"
 
 
 def test_the_write_path_is_shown_with_what_it_may_lose() -> None:
     assert details_of_record(DETACHED)["write path"] == "direct"
+    assert describe_safety(SPEC) == (
+        "direct; a lost host loses no completed write (docs/guide/volumes.md)"
+    )
     journaled = DETACHED.model_copy(
         update={"spec": SPEC.model_copy(update={"write_path": "journal"})}
     )
     assert volume_document(journaled)["write_path"] == "journal"
-    direct, journal = details_of_losses(DETACHED), details_of_losses(journaled)
-    what = ["lost if host fails", "lost if disk fails", "lost if copies fail"]
-    assert list(direct) == list(journal) == what
-    assert all(text.startswith("nothing") for text in (*direct.values(), *journal.values()))
-    assert direct["lost if host fails"] != journal["lost if host fails"]
+    direct, journal = losses_document("direct", 100), losses_document("journal", 100)
+    assert list(direct) == ["lost_if_host_fails", "lost_if_disk_fails", "lost_if_copies_fail"]
+    assert list(journal) == list(direct)
+    assert direct["lost_if_host_fails"] != journal["lost_if_host_fails"]
 
 
 def test_a_database_shows_its_volumes_write_path() -> None:
@@ -216,23 +217,22 @@ def test_a_database_shows_its_volumes_write_path() -> None:
     assert database_document(view)["write_path"] == "journal"
     room = FileSystem(size_bytes=2**30, free_bytes=2**28)
     shown = pairs_of_volume(view, LiveVolume(state="running", journal=JOURNAL), room)
-    assert (shown["write path"], shown["journal"]) == ("journal", "running, 13% full")
-    assert "after the last flush" in shown["lost if host fails"]
+    assert shown["write path"] == ("journal; a lost host loses no commit (docs/guide/volumes.md)")
+    assert shown["journal"] == "running, 13% full"
     assert shown["space"] == "75% of 1 GiB used, 256 MiB free"
     server = pairs_of_server(view, {"up": "1 min"}, {"read-only": "there"})
     assert list(server)[1:6] == ["status", "up", "server", "address", "read-only"]
     assert "runs as" not in server
     own = replace(view, server_uid=2027225445)
     assert database_document(own)["server_uid"] == 2027225445
-    assert pairs_of_server(own, {}, {})["runs as"] == "user 2027225445, of this server alone"
+    assert pairs_of_server(own, {}, {})["runs as"] == "user 2027225445, only of this server"
     shared = pairs_of_server(replace(view, server_uid=MYSQL_UID), {}, {})
     assert shared["runs as"].startswith("user 64050, shared with other servers")
     full = pairs_of_volume(view, None, FileSystem(size_bytes=2**30, free_bytes=2**20))
-    assert full["space"].endswith("1 MiB free: full, whoever writes waits")
+    assert full["space"].endswith("1 MiB free: full, so all writes wait")
     young = DatabaseView(record=record, status="creating", volume=None)
     without = pairs_of_volume(young, None, None)
-    assert "lost if host fails" not in without
-    assert "space" not in without
+    assert set(without) == {"write path"}
 
 
 CACHED = DETACHED.model_copy(
@@ -253,13 +253,13 @@ def test_cache_says_how_far_the_cluster_may_be_behind_and_where_its_logs_are() -
     assert volume_document(DETACHED)["max_lag_ms"] is None
     shown = details_of_record(CACHED)
     assert shown["write path"] == "cache, at most 250 ms behind"
+    assert "; a lost host can lose the commits of the last 250 ms (" in describe_safety(CACHED.spec)
     assert shown["logs on hosts"].startswith("h1 (from before the fence")
-    assert "h2 (may hold what the cluster lacks)" in shown["logs on hosts"]
+    assert "h2 (can have commits that the cluster lacks)" in shown["logs on hosts"]
     attached = CACHED.model_copy(update={"host": "h2", "attachment": ATTACHMENT})
     assert details_of_record(attached)["logs on hosts"].endswith(", h2")
     assert not {"logs on hosts", "max lag ms", "local logs"} & set(details_of_record(DETACHED))
     assert "last 250 ms" in losses_document("cache", 250)["lost_if_host_fails"]
-    assert "last 250 ms" in details_of_losses(CACHED)["lost if host fails"]
 
 
 def test_a_cache_for_people() -> None:

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from grampus.core.clock import SystemClock, wait_until
+from grampus.core.clock import SystemClock, format_duration, format_moment, wait_until
 from grampus.core.errors import GrampusError
 from tests.fakes.clock import FakeClock
 
@@ -68,3 +68,32 @@ def test_system_clock_knows_its_zone_and_never_goes_back() -> None:
     before_s = clock.monotonic_s()
     clock.sleep(0)
     assert clock.monotonic_s() >= before_s
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "shown"),
+    [
+        (-3, "0 s"),  # of another clock
+        (0, "0 s"),
+        (0.25, "250 ms"),
+        (0.9996, "1 s"),
+        (1.54, "1.5 s"),
+        (9.6, "10 s"),
+        (59.9, "60 s"),
+        (75.3, "75 s"),
+        (120, "2 min"),
+        (3599, "59 min"),
+        (3600, "1 h"),
+        (3660, "1 h 1 min"),
+        (86399, "23 h 59 min"),
+        (86400 * 12 + 3600 * 5, "12 d 5 h"),
+    ],
+)
+def test_durations(duration_s: float, shown: str) -> None:
+    assert format_duration(duration_s) == shown
+
+
+def test_moments_are_shown_in_utc() -> None:
+    there = timezone(timedelta(hours=2))
+    moment = datetime(2026, 11, 27, 1, 2, 3, tzinfo=there)
+    assert format_moment(moment) == "2026-11-26 23:02:03 UTC"

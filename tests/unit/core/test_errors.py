@@ -52,8 +52,8 @@ def test_closest_name(wanted: str, known: list[str], closest: str | None) -> Non
     ("wanted", "known", "remedy"),
     [
         ("shpo", ["blog", "shop"], "Did you mean 'shop'?"),
-        ("zzz", ["blog", "shop"], "`grampus db list` shows what there is."),
-        ("zzz", [], "`grampus db list` shows what there is (nothing yet)."),
+        ("zzz", ["blog", "shop"], "`grampus db list` shows the available ones."),
+        ("zzz", [], "`grampus db list` shows the available ones (none yet)."),
     ],
 )
 def test_not_found_says_what_to_do(wanted: str, known: list[str], remedy: str) -> None:

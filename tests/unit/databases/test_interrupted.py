@@ -146,7 +146,7 @@ def test_set_undone_at_each_step_and_its_undo_killed_is_undone_in_the_end(
     monkeypatch.delenv(VARIABLE)
     sentences = world.service().converge()
     assert sentences == [
-        "The change of the write path of the database demo was interrupted; it is now undone."
+        "The change of the write path of the database demo was interrupted. It is now undone."
     ]
     assert world.inventory() == before
     world.service().set_write_path("demo", "journal")

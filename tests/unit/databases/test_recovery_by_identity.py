@@ -103,7 +103,7 @@ def test_an_operation_on_another_database_of_that_name_is_closed(world: World) -
     records.change("demo", id="another", phase="ready", desired="running")
     before = world.inventory()
     (sentence,) = world.service().converge()
-    assert "is closed, and nothing was changed" in sentence
+    assert "is closed without a change" in sentence
     assert world.inventory() == {**before, "unfinished": []}
 
 

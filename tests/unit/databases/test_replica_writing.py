@@ -70,7 +70,8 @@ def test_the_next_command_closes_what_a_killed_one_left_open(world: ReplicaWorld
     leave_open(world)
     [said] = world.service().converge()
     assert said == (
-        "A command was cut off while it wrote to the replica demo-r1: it is read-only again."
+        "A command was interrupted while it wrote to the replica demo-r1. "
+        "The replica is read-only again."
     )
     assert is_closed(world)
     assert opened(world) == []

@@ -36,7 +36,7 @@ SHUT = "2026-11-27T04:00:09Z 0 [System] [MY-010910] Shutdown complete (mysqld 9.
         (1, f"{BEGAN}\n{CRASH}", "out-of-memory", "memory limit"),
         (0, f"{BEGAN}\n{READY}\n{CRASH}\nQuery (7f): INSERT secrets", "signal", "signal 11"),
         (0, f"{BEGAN}\n{ABORT}", "error", "unknown variable 'x=1'"),
-        (0, f"{BEGAN}\n{READY}\n{SHUT}", "shutdown", "somebody shut it down"),
+        (0, f"{BEGAN}\n{READY}\n{SHUT}", "shutdown", "it was shut down from outside"),
         (0, f"{BEGAN}\n{READY}", "killed", "SIGKILL"),
         # The former run's end says nothing of this one's.
         (0, f"{BEGAN}\n{ABORT}\n{BEGAN}\n{READY}", "killed", "SIGKILL"),

@@ -384,7 +384,9 @@ def test_a_plan_can_be_read_before_it_is_carried_out(world: World) -> None:
     spec = service.plan_create(CreateRequest(name="demo", size_bytes=GIB, memory_bytes=512 * MIB))
     lines = planned(world.runner, lambda: service.create(spec))
     golden = service.plan_golden(spec).name
-    assert lines[0] == f"Make the golden volume {golden} of 512 MiB, once for all of its kind"
+    assert (
+        lines[0] == f"Create the golden volume {golden} of 512 MiB, for all databases of this type"
+    )
     assert f"Clone a volume of 1 GiB in pool databases from {golden}" in lines
     assert world.inventory() == before
     assert not world.volumes.images

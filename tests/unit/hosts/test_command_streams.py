@@ -63,7 +63,7 @@ def test_failure_of_a_command_that_is_written_to(script: str) -> None:
 
 
 def test_command_that_does_not_take_all_has_failed() -> None:
-    with pytest.raises(GrampusError, match="before it had read all"):
+    with pytest.raises(GrampusError, match="before it had read its whole input"):
         feed("exit 0", bytes(MANY))
 
 

@@ -40,7 +40,7 @@ def test_a_command_is_told_of_by_its_program(argv: list[str], said: str) -> None
         (137, "needed more memory"),
         (-9, "needed more memory"),
         (139, "it crashed"),
-        (143, "it was told to end"),
+        (143, "it was terminated"),
         (127, "not installed"),
         (124, "took too long"),
         (1, "it ended with code 1"),

@@ -193,7 +193,7 @@ def test_heal_takes_back_what_an_osd_ended_by_later(host: RottenHost) -> None:
     assert len(differing(host)) == 1
     assert list(map(str, host.files)) == [NOTES]
     host.daemons["osd-0"].state = "stopped"
-    assert rot.take_back() == ["Flipped back what spoilt copies of osd.0, which had ended."]
+    assert rot.take_back() == ["Flipped the bits of osd.0 back, because the OSD had ended."]
     assert (differing(host), host.files) == ([], {})
 
 

@@ -113,7 +113,7 @@ def test_the_release_that_the_first_map_is_for(version: str, expected: int) -> N
 
 
 def test_a_mon_that_names_no_release_is_a_clear_error() -> None:
-    with pytest.raises(GrampusError, match="does not say its release: nothing"):
+    with pytest.raises(GrampusError, match="does not report its release: nothing"):
         decide_min_mon_release("\n")
 
 
@@ -241,11 +241,11 @@ def test_lost_secret_of_an_unmade_osd_is_a_clear_error() -> None:
         ),
         (
             lambda lab: lab.ceph.hosts[1].labels.clear(),
-            "all OSDs to be up and in after 120 s. osd-2 on h2 ended",
+            "all OSDs to be up and in after 2 min. osd-2 on h2 ended",
         ),
         (
             lambda lab: setattr(lab.ceph, "health", "HEALTH_WARN"),
-            "the cluster to be healthy after 120 s. It says HEALTH_WARN 1 osds down.",
+            "the cluster to be healthy after 2 min. Its message: HEALTH_WARN 1 osds down.",
         ),
     ],
     ids=["mon", "osd", "health"],

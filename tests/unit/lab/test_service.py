@@ -203,9 +203,9 @@ def test_asking_for_another_lab_of_the_same_name(request_: LabRequest, sentence:
 
 
 def test_hosts_run_no_image_without_a_cluster(lab: Lab) -> None:
-    with pytest.raises(UsageError, match="runs no Ceph") as caught:
+    with pytest.raises(UsageError, match="has no Ceph") as caught:
         lab.service().plan_up(LabRequest("t", image="bookworm-mariadb"))
-    assert caught.value.remedy == "Choose one for hosts: sid, trixie or bookworm."
+    assert caught.value.remedy == "Choose an image for hosts: sid, trixie or bookworm."
 
 
 def test_a_lab_of_an_older_ceph(lab: Lab) -> None:
@@ -287,7 +287,7 @@ def test_a_home_that_mounts_do_not_take_is_refused_before_anything_is_made(
     tmp_path: Path, name: str
 ) -> None:
     odd = Lab(tmp_path / name)
-    with pytest.raises(UsageError, match="cannot live below"):
+    with pytest.raises(UsageError, match="is not a valid directory for a lab"):
         odd.service().plan_up(LabRequest("t"))
     assert not odd.home.root.exists()
     odd.store.close()
@@ -354,7 +354,7 @@ def test_a_lab_comes_up_with_its_osd_sets_before_its_pools(lab: Lab) -> None:
     titles = planned(lab.runner, lambda: lab.service().up(spec))
     at = titles.index("Start 2 OSD sets")
     assert titles[at - 1].endswith("OSDs")
-    assert titles[at + 1] == "Make the pool for databases"
+    assert titles[at + 1] == "Create the pool for databases"
 
 
 @pytest.mark.parametrize("name", ["T", "a b", "../x", "", "all"])
@@ -386,7 +386,7 @@ def test_down_of_all_ends_with_forgetting_and_of_kept_data_does_not(lab: Lab) ->
     titles = planned(lab.runner, lambda: lab.service().down(make_spec(), keep=False))
     kept = planned(lab.runner, lambda: lab.service().down(make_spec(), keep=True))
     assert titles[:-2] == kept
-    assert titles[-2:] == ["Remove the data", "Forget the lab"]
+    assert titles[-2:] == ["Remove the data", "Delete the record of the lab"]
 
 
 def test_forgetting_a_lab_ends_what_was_interrupted_in_it(lab: Lab) -> None:
@@ -521,5 +521,5 @@ def test_library_dir_by_the_machines_triplet(tmp_path: Path, triplet: str) -> No
 
 
 def test_a_host_image_without_ceph_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(GrampusError, match="holds no Ceph object classes"):
+    with pytest.raises(GrampusError, match="has no Ceph object classes"):
         find_library_dir(tmp_path)

@@ -159,7 +159,7 @@ def test_what_may_take_long_waits_for_who_asks_for_it(runner: OperationRunner) -
         (operation,) = runner.unfinished("pie.")
         recovery = runner.recover(operation, kind, kitchen, Recipe(), completes=False)
         assert kind.describe_recovered("pie", recovery) == (
-            "The baking of the pie pie was interrupted; it waits: ask again."
+            "The baking of the pie pie was interrupted. It waits: ask again."
         )
         assert kitchen.content == ["apple"]
     (operation,) = runner.unfinished("pie.")

@@ -116,7 +116,7 @@ def test_those_of_others_and_of_former_releases_are_listed(store: Store) -> None
     states = [(one.what, one.state) for one in watch(store).last(10)]
     assert states == [("db stop", "done"), ("db start", "interrupted"), ("db move", "running")]
     assert [one.what for one in watch(store).unfinished()] == ["db start", "db move"]
-    with pytest.raises(NotFoundError, match="no operation 4"):
+    with pytest.raises(NotFoundError, match="operation 4 does not exist"):
         watch(store).get(4)
 
 

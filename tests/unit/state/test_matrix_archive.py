@@ -156,7 +156,7 @@ def test_raw_output_is_kept_by_cell_and_round_and_replaced(archive: MatrixArchiv
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../run.json", "a/b", "/etc/passwd"])
 def test_raw_output_stays_where_it_belongs(archive: MatrixArchive, name: str):
-    with pytest.raises(ValueError, match="no name of a file"):
+    with pytest.raises(ValueError, match="not a valid file name"):
         archive.write_raw("a", "ab", 1, name, "text")
 
 
@@ -201,7 +201,7 @@ def test_a_full_disk_is_told_and_what_was_there_stays(archive: MatrixArchive):
             with pytest.raises(GrampusError) as failed:
                 write()
             assert failed.value.code == "no-space"
-            assert "There is no room left" in str(failed.value)
+            assert "There is no space left" in str(failed.value)
             assert "--resume" in failed.value.remedy
     assert archive.visits("a") == [made_visit(1)]
     assert archive.load("a") == run

@@ -64,7 +64,7 @@ def test_a_client_that_is_cut_off_keeps_its_lock(
     attached: World, command: str, watch_has_ended: bool
 ) -> None:
     address = cut_off(attached, watch_has_ended=watch_has_ended)
-    with pytest.raises(RefusedError, match="does not answer its client") as caught:
+    with pytest.raises(RefusedError, match="does not answer the client on that host") as caught:
         COMMANDS[command](attached)
     assert caught.value.code == "owner-silent"
     assert attached.cluster.broken_locks == []
@@ -82,7 +82,7 @@ def test_a_client_that_is_cut_off_keeps_its_lock(
 def test_of_a_volumed_before_an_upgrade_its_watch_decides(attached: World, command: str) -> None:
     attached.cluster.are_volumeds_old = True
     address = cut_off(attached, watch_has_ended=True)
-    with pytest.raises(RefusedError, match=f"hears nothing of its client {address}"):
+    with pytest.raises(RefusedError, match=f"receives nothing from the volume's client {address}"):
         COMMANDS[command](attached)
     assert attached.cluster.broken_locks == []
     attached.cluster.cut_off.clear()

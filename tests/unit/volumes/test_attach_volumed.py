@@ -26,7 +26,7 @@ def test_volumed_is_the_default_where_krbd_is_not_there(built: World) -> None:
     before = built.inventory()
     attachment = built.attach()
     assert attachment.driver == "volumed"
-    assert attachment.driver_reason == "the kernel has no rbd driver; volumed runs there"
+    assert attachment.driver_reason == "the kernel has no rbd driver; volumed works on this host"
     assert attachment.transport == "uring"
     assert attachment.export_path == "/data/h1/exports/demo/image"
     assert [attachment.client_address] == built.cluster.watchers(IMAGE)
@@ -80,7 +80,7 @@ def test_a_checkout_without_volumed_falls_to_the_next_driver_and_says_why(world:
 @pytest.mark.parametrize("driver", ["volumed", "qsd"])
 def test_driver_that_is_asked_for_is_taken(built: World, driver: DriverName) -> None:
     attachment = built.service().ensure_attached("demo", "h1", driver=driver)
-    assert (attachment.driver, attachment.driver_reason) == (driver, "asked for")
+    assert (attachment.driver, attachment.driver_reason) == (driver, "requested")
 
 
 def test_a_driver_that_was_asked_for_gives_way_to_none(built: World) -> None:
@@ -162,7 +162,9 @@ def test_killed_daemon_is_fenced_by_its_exact_address_then_attached_anew(
 def test_an_image_that_somebody_else_writes_to_is_not_attached(built: World) -> None:
     """Not every driver takes the lock and keeps it: both would write."""
     stranger = built.cluster.open_image(IMAGE, "grampus.t.demo", "10.9.0.99")
-    with pytest.raises(RefusedError, match=f"the client {stranger.address}, which is not ours"):
+    with pytest.raises(
+        RefusedError, match=f"the client {stranger.address}, which does not belong to Grampus"
+    ):
         built.service().ensure_attached("demo", "h1")
     assert not built.h1.daemons
 
@@ -183,7 +185,7 @@ def test_the_plan_of_an_attach_changes_nothing_not_even_the_program(built: World
     image = "databases/demo.1/demo"
     assert planned(built.runner, lambda: service.ensure_attached("demo", "h1")) == [
         f"Map {image} on h1 through volumed or qsd",
-        "Make an xfs file system",
+        "Create an xfs file system",
         f"Mount it at {MOUNT}",
     ]
     assert built.inventory() == before
@@ -209,7 +211,7 @@ def test_the_plan_of_an_attach_says_what_is_there(built: World) -> None:
     built.h1.kill_daemon("volumed-demo")
     before = built.inventory()
     plan = planned(built.runner, lambda: service.ensure_attached("demo", "h1"))
-    assert plan[0] == "Keep the attachment to h1 if it is alive, else clear it away"
+    assert plan[0] == "Keep the attachment to h1 if it works, otherwise remove it"
     assert built.inventory() == before
 
 

@@ -83,7 +83,7 @@ def test_a_host_whose_disk_is_broken_serves_as_with_journal(cached: World) -> No
     live = cached.service().observe_live("demo")
     assert live is not None
     assert live.journal is not None
-    assert str(live.journal.degraded).startswith("its host could keep no log")
+    assert str(live.journal.degraded).startswith("the host could not keep a log")
     assert _logs(cached) == [("h1", "drained")]  # the directory may be there: noted before
     cached.service().ensure_detached("demo")
     assert _logs(cached) == []
@@ -95,7 +95,7 @@ def test_a_host_whose_disk_is_broken_serves_as_with_journal(cached: World) -> No
 def test_a_broken_disk_whose_log_may_be_needed_is_not_passed_over(cached: World) -> None:
     _leave(cached)
     cached.h1.disk_is_broken = True
-    with pytest.raises(RefusedError, match="may hold commits that the cluster lacks") as refused:
+    with pytest.raises(RefusedError, match="may have commits that the cluster lacks") as refused:
         cached.attach()
     assert refused.value.code == "local-log"
     assert "Input/output error" in str(refused.value)
@@ -112,7 +112,7 @@ def test_a_clean_detach_drains_the_log_and_removes_it(cached: World) -> None:
     assert _logs(cached) == [("h1", "current")]
     attached = cached.inventory()
     plan = planned(cached.runner, lambda: cached.service().ensure_detached("demo"))
-    assert "Apply what its journal holds" in plan
+    assert "Apply the journal" in plan
     assert cached.inventory() == attached
     cached.service().ensure_detached("demo")
     assert (_log(cached), _logs(cached), cached.image.frames) == (None, [], 0)
@@ -145,7 +145,7 @@ def test_another_host_is_refused_while_the_log_here_may_be_needed(cached: World)
         lambda: service.ensure_attached("demo", "h2"),
         lambda: planned(cached.runner, lambda: service.ensure_attached("demo", "h2")),
     ):
-        with pytest.raises(RefusedError, match="on h1 may hold commits") as caught:
+        with pytest.raises(RefusedError, match="on h1 may have commits") as caught:
             act()
         assert caught.value.code == "local-log"
         assert "volume replay demo" in caught.value.remedy
@@ -168,7 +168,7 @@ def test_what_a_lost_hosts_log_holds_is_given_up_on_purpose_alone(cached: World)
         cached.service().ensure_attached("demo", "h2")
     before = cached.inventory()
     assert planned(cached.runner, lambda: cached.service().fence("demo")) == [
-        "Record that 'demo' can do without its log on h1"
+        "Record that 'demo' does not need its log on h1"
     ]
     assert cached.inventory() == before
     blocklist = list(cached.cluster.blocklist)

@@ -98,7 +98,7 @@ def test_what_clones_stand_on_cannot_be_removed(snapped: World) -> None:
         lambda: service.ensure_absent("demo"),
         lambda: planned(snapped.runner, lambda: service.delete("demo")),
     ):
-        with pytest.raises(RefusedError, match="clones that stand on it: copy") as caught:
+        with pytest.raises(RefusedError, match="clones that depend on it: copy") as caught:
             remove()
         assert caught.value.code == "has-clones"
     assert snapped.inventory() == before

@@ -35,15 +35,16 @@ DEAD, LIVING, OTHER = "10.0.0.1:0/7", "10.0.0.1:0/8", "10.0.0.2:0/9"
 @pytest.mark.parametrize(
     ("krbd", "nbd", "fuse", "absence", "drivers", "last_reason"),
     [
-        (True, True, True, None, ["krbd", "volumed", "nbd", "qsd"], "FUSE is there"),
-        (True, False, False, NONE, ["krbd"], "the kernel's own RBD client is there"),
+        (True, True, True, None, ["krbd", "volumed", "nbd", "qsd"], "the host has FUSE"),
+        (True, False, False, NONE, ["krbd"], "the kernel has the rbd driver"),
         (
             False,
             True,
             False,
             NONE,
             ["nbd"],
-            "the kernel has no rbd driver; volumed cannot be used: none; nbd and rbd-nbd are there",
+            "the kernel has no rbd driver; volumed cannot be used: none; "
+            "the host has nbd and rbd-nbd",
         ),
         (
             True,
@@ -51,7 +52,7 @@ DEAD, LIVING, OTHER = "10.0.0.1:0/7", "10.0.0.1:0/8", "10.0.0.2:0/9"
             True,
             None,
             ["krbd", "volumed", "qsd"],
-            "the kernel has no nbd driver; FUSE is there",
+            "the kernel has no nbd driver; the host has FUSE",
         ),
         (
             False,
@@ -59,7 +60,7 @@ DEAD, LIVING, OTHER = "10.0.0.1:0/7", "10.0.0.1:0/8", "10.0.0.2:0/9"
             True,
             NONE,
             ["qsd"],
-            "the kernel has no rbd nor nbd driver; volumed cannot be used: none; FUSE is there",
+            "the kernel has no rbd nor nbd driver; volumed cannot be used: none; the host has FUSE",
         ),
         (False, False, False, NONE, [], None),
     ],
@@ -79,13 +80,15 @@ def test_drivers_best_first_with_the_reason(
 
 def test_volumed_is_chosen_wherever_krbd_is_not_there() -> None:
     choice = decide_drivers(HostCapabilities(False, True, True, None))[0]
-    assert choice == DriverChoice("volumed", "the kernel has no rbd driver; volumed runs there")
+    assert choice == DriverChoice(
+        "volumed", "the kernel has no rbd driver; volumed works on this host"
+    )
 
 
 @pytest.mark.parametrize("asked", ["krbd", "volumed", "nbd", "qsd"])
 def test_driver_asked_for_is_the_only_choice_if_it_is_there(asked: DriverName) -> None:
     everything = HostCapabilities(True, True, True, None)
-    assert decide_drivers(everything, asked=asked) == [DriverChoice(asked, "asked for")]
+    assert decide_drivers(everything, asked=asked) == [DriverChoice(asked, "requested")]
     nothing = HostCapabilities(False, False, False, NONE)
     assert decide_drivers(nothing, asked=asked) == []
     assert len(explain_absence(nothing, asked)) > 3
@@ -109,7 +112,7 @@ def test_a_transport_asks_for_volumed(
 
 @pytest.mark.parametrize("driver", ["krbd", "nbd", "qsd"])
 def test_other_drivers_have_no_transport(driver: DriverName) -> None:
-    with pytest.raises(UsageError, match="no transport"):
+    with pytest.raises(UsageError, match="has no transports"):
         decide_asked(driver, "auto")
 
 
@@ -263,11 +266,15 @@ def test_losses_are_said_for_each_write_path() -> None:
     cache = explain_losses("cache", 250)
     assert "last 250 ms" in cache.host_fails
     assert "never a mixture" in cache.host_fails
-    assert "by itself as with journal" in cache.disk_fails
+    assert "switches to the write path journal" in cache.disk_fails
     direct, journal = explain_losses("direct"), explain_losses("journal")
-    assert direct.disk_fails == journal.disk_fails == "nothing: nothing of the volume is on it"
+    assert (
+        direct.disk_fails
+        == journal.disk_fails
+        == ("nothing: the host's disk holds no data of the volume")
+    )
     assert "after the last flush" in journal.host_fails
-    assert "of the journal" in journal.copies_fail
+    assert "and the journal" in journal.copies_fail
     assert "journal" not in direct.host_fails + direct.copies_fail
 
 

@@ -115,7 +115,7 @@ def test_another_driver_is_refused_with_the_reason(world: World, driver: DriverN
     world.h1.capabilities = ("krbd", "nbd", "fuse")
     world.create(encryption="luks2")
     before = world.inventory()
-    with pytest.raises(RefusedError, match=f"{driver} would serve what is stored") as caught:
+    with pytest.raises(RefusedError, match=f"{driver} cannot decrypt") as caught:
         world.service().ensure_attached("demo", "h1", driver=driver)
     assert caught.value.code == "encrypted"
     assert world.inventory() == before
@@ -180,7 +180,7 @@ def test_grown_by_what_the_user_asked_for(world: World, attached: bool) -> None:
 def test_header_that_is_bigger_than_expected_is_told(world: World) -> None:
     world.create(encryption="luks2")
     image_of(world, "demo").header_bytes = 32 * MIB
-    with pytest.raises(GrampusError, match="objects may be bigger") as caught:
+    with pytest.raises(GrampusError, match="objects of the image may be larger") as caught:
         world.resize("demo", 2 * GIB)
     assert caught.value.code == "image-size"
 

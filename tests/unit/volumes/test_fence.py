@@ -137,7 +137,7 @@ def test_what_cannot_be_cleared_elsewhere_waits_and_hinders_nothing(attached: Wo
 def test_deleting_waits_for_the_host_that_still_has_something(attached: World) -> None:
     attached.cut_off(attached.h1)
     _fence(attached)
-    with pytest.raises(HostUnreachableError, match="still has what the fence left"):
+    with pytest.raises(HostUnreachableError, match="still has remains of the volume"):
         attached.service().delete("demo")
     assert IMAGE in attached.cluster.images
     attached.h1.up = True
@@ -147,7 +147,7 @@ def test_deleting_waits_for_the_host_that_still_has_something(attached: World) -
 
 def test_a_volume_that_is_not_attached_is_refused(world: World) -> None:
     world.create()
-    with pytest.raises(RefusedError, match="nobody to take it from") as caught:
+    with pytest.raises(RefusedError, match="no client to fence") as caught:
         _fence(world)
     assert caught.value.code == "not-attached"
     assert world.cluster.blocklist == []
@@ -163,7 +163,9 @@ def test_our_own_commands_are_never_cut_off(attached: World) -> None:
     attached.h1.kill_daemon("volumed-demo")
     attached.cluster.users["client.admin"] = {}
     admin = attached.cluster.open_image(IMAGE, "admin", attached.h1.address)
-    with pytest.raises(RefusedError, match=f"held by client.admin at {admin.address}") as caught:
+    with pytest.raises(
+        RefusedError, match=f"client.admin at {admin.address} has the lock"
+    ) as caught:
         _fence(attached)
     assert caught.value.code == "in-use"
     attached.cluster.close_image(IMAGE, admin)
@@ -207,7 +209,7 @@ def test_a_fence_that_the_cluster_does_not_confirm_is_no_fence(attached: World) 
     assert attached.service().get("demo").attachment is not None
     attached.cluster.forgets_blocklist = False
     assert attached.service().converge() == [
-        "The fence of the volume demo was interrupted; it is now finished."
+        "The fence of the volume demo was interrupted. It is now finished."
     ]
     assert attached.service().get("demo").attachment is None
 
@@ -218,7 +220,7 @@ def test_plan_names_the_exact_address(attached: World) -> None:
     assert order is not None
     before = attached.inventory()
     plan = planned(attached.runner, lambda: service.fence("demo"))
-    assert plan[0] == f"Blocklist exactly {order.client_addresses[0]} for 24 hours"
+    assert plan[0] == f"Blocklist {order.client_addresses[0]} for 24 hours"
     assert len(plan) == 6
     assert attached.inventory() == before
 
@@ -226,7 +228,7 @@ def test_plan_names_the_exact_address(attached: World) -> None:
 def test_a_dry_run_leaves_what_the_fence_left(attached: World) -> None:
     _fence(attached)
     before, service = attached.inventory(), attached.service()
-    clear = "Clear away what the fence left on h1, if it can be reached"
+    clear = "Remove the remains on h1 from before the fence, if the host can be reached"
     assert planned(attached.runner, lambda: service.ensure_detached("demo")) == [clear]
     assert planned(attached.runner, lambda: service.ensure_attached("demo", "h2"))[0] == clear
     assert attached.inventory() == before

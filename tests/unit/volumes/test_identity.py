@@ -47,7 +47,7 @@ def test_an_image_made_meanwhile_is_not_taken_over_and_stays(world: World) -> No
         world.cluster.images[f"{POOL}/demo"] = Image(GIB, data="theirs")
 
     world.cluster.before_image = somebody_is_faster
-    with pytest.raises(RefusedError, match="did not make it") as refused:
+    with pytest.raises(RefusedError, match="did not create it") as refused:
         service.create(spec)
     assert refused.value.code == "image-exists"
     assert world.cluster.images[f"{POOL}/demo"].data == "theirs"
@@ -61,7 +61,7 @@ def test_a_cephx_user_of_somebody_else_is_neither_taken_over_nor_removed(
 ) -> None:
     world.cluster.users[USER] = dict(caps)
     before = world.inventory()
-    with pytest.raises(RefusedError, match="Grampus did not make") as refused:
+    with pytest.raises(RefusedError, match="Grampus did not create") as refused:
         world.create()
     assert refused.value.code == "client-exists"
     assert world.inventory() == before
@@ -96,7 +96,7 @@ def test_a_deletion_that_was_cut_off_leaves_another_volume_of_its_name(world: Wo
     other = record.spec.model_copy(update={"identity": "another"})
     world.service()._records.put(record.model_copy(update={"spec": other}))
     (sentence,) = world.service().converge()
-    assert "it is closed, and nothing was changed: another one has that name now" in sentence
+    assert "It is closed without a change, because another one has that name now" in sentence
     assert world.service().get("demo").spec.identity == "another"
     assert len(world.cluster.images) == 1
 
@@ -132,7 +132,7 @@ def test_no_volume_is_made_while_a_database_of_its_name_is(world: World) -> None
     [
         (_spec("a"), _spec("a"), True),
         (_spec("a"), _spec("b"), False),
-        (_spec("a"), _spec(""), False),  # an older release did not make it
+        (_spec("a"), _spec(""), False),  # an older release did not create it
         (_spec(""), _spec("a"), True),
         (_spec("", "demo.1/db-demo"), _spec("a", "db-demo"), True),
         (_spec("", "demo.1/demo"), _spec("a", "db-demo"), False),  # a user made it

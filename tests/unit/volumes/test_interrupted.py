@@ -313,7 +313,7 @@ def test_resize_and_fence_stopped_at_a_step_are_finished_by_the_next_command(
         act(world)
     monkeypatch.delenv(VARIABLE)
     assert world.service().converge() == [
-        f"The {operation} of the volume demo was interrupted; it is now finished."
+        f"The {operation} of the volume demo was interrupted. It is now finished."
     ]
     world.clock.sleep(60)
     assert world.inventory() == expected
@@ -354,8 +354,8 @@ def test_a_fence_is_finished_before_what_waits_for_its_host(
     monkeypatch.delenv(VARIABLE)
     assert [op.kind for op in world.journal.unfinished("t")] == ["volume.resize", "volume.fence"]
     assert world.service().converge() == [
-        "The fence of the volume demo was interrupted; it is now finished.",
-        "The resize of the volume demo was interrupted; it is now finished.",
+        "The fence of the volume demo was interrupted. It is now finished.",
+        "The resize of the volume demo was interrupted. It is now finished.",
     ]
     attachment = world.attach(host="h2")
     assert world.h2._device_size(attachment.device) == 2 << 30

@@ -73,8 +73,8 @@ def test_an_attached_volume_is_not_lent(world: World) -> None:
     ("write_path", "encryption", "said"),
     [
         ("direct", None, "has no file system"),
-        ("journal", None, "only volumed knows it"),
-        ("cache", None, "only volumed knows it"),
+        ("journal", None, "only volumed can read it"),
+        ("cache", None, "only volumed can read it"),
         ("direct", "luks2", "only volumed decrypts it"),
     ],
 )

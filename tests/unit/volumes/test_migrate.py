@@ -160,7 +160,7 @@ def test_what_cannot_move_is_refused_before_anything_is_changed(
 
 def test_a_pool_that_is_not_for_images_is_not_found(world: World) -> None:
     _attached(world)
-    with pytest.raises(NotFoundError, match=r"no pool '\.mgr'"):
+    with pytest.raises(NotFoundError, match=r"The pool '\.mgr' does not exist"):
         world.service().migrations.plan("demo", ".mgr")
 
 
@@ -218,7 +218,7 @@ def test_a_copy_that_fails_is_gone_on_with_by_the_next_command(world: World) -> 
     assert _pools_of_key(world).count("profile rbd pool=") == 2
     world.cluster.fails_copies = False
     assert world.service().converge(completes=True) == [
-        "The migration of the volume demo was interrupted; it is now finished."
+        "The migration of the volume demo was interrupted. It is now finished."
     ]
     assert _record(world).migration is None
 
@@ -227,8 +227,8 @@ def test_a_copy_that_was_cut_off_waits_for_whoever_asks_for_it(world: World) -> 
     _cut_off_in_the_copy(world)
     for _ in range(2):
         assert world.service().converge() == [
-            "The migration of the volume demo was interrupted; it waits: `migrate` goes on with "
-            "it, `migrate --abort` goes back."
+            "The migration of the volume demo was interrupted. "
+            "It waits: `migrate` continues it, `migrate --abort` goes back."
         ]
     migration = _record(world).migration
     assert migration is not None
@@ -349,17 +349,17 @@ def test_plans_say_what_would_be_done(world: World) -> None:
     plan = planned(world.runner, lambda: migrations.migrate("demo", THERE))
     assert world.inventory() == before
     assert [line.split(",")[0] for line in plan] == [
-        f"Let its key open {THERE}/demo.1/demo too",
-        f"Go over to the pool '{THERE}'",
-        f"Copy what is in '{POOL}' still",
+        f"Allow its key to open {THERE}/demo.1/demo",
+        f"Switch to the pool '{THERE}'",
+        f"Copy the remaining data from '{POOL}' while the volume is used",
         f"Remove the image from '{POOL}'",
-        f"Leave nothing of it in '{POOL}'",
+        f"Remove the remains in '{POOL}'",
     ]
     world.h1.kill_daemon("volumed-demo")
     world.service().ensure_detached("demo")
     before = world.inventory()
     with_journal = planned(world.runner, lambda: migrations.migrate("demo", THERE))
-    assert with_journal[:2] == ["Apply the journal of 'demo', from h1", "Leave nothing of it on h1"]
+    assert with_journal[:2] == ["Apply the journal of 'demo', from h1", "Remove the remains on h1"]
     assert with_journal[2:] == plan
     assert world.inventory() == before
 
@@ -371,7 +371,7 @@ def test_a_dry_run_leaves_a_copy_that_waits(world: World) -> None:
     assert planned(world.runner, lambda: migrations.migrate("demo", THERE)) == []
     assert planned(world.runner, lambda: world.resize("demo", 2 * GIB))[0].startswith("Grow")
     back = planned(world.runner, lambda: migrations.abort("demo"))
-    assert back[1:] == [f"Remove {MOVED}", f"Go on with {IMAGE}"]
+    assert back[1:] == [f"Remove {MOVED}", f"Continue with {IMAGE}"]
     assert world.inventory() == before
     assert migrations.find("demo") is not None
 

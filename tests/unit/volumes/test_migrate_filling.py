@@ -62,7 +62,7 @@ def test_a_pool_that_fills_up_in_the_middle_is_left_again(
     before = world.inventory()
     world.cluster.copy_looks = [lambda: _fill(world), lambda: pytest.fail("it went on")]
     error = _migrate_filling(world)
-    assert f"goes back to '{POOL}'" in error.problem
+    assert f"Grampus returns the volume to '{POOL}'" in error.problem
     record = _record(world)
     assert (record.spec.pool, record.migration, record.host) == (POOL, None, "h1")
     assert world.image.data == "written since"
@@ -95,7 +95,7 @@ def test_a_copy_that_is_faster_than_the_clusters_figures_stops_in_time(world: Wo
 
     unseen: list[Callable[[], object]] = [_nothing, leave_too_little]  # nothing is counted yet
     world.cluster.copy_looks = [*unseen, lambda: pytest.fail("it went on")]
-    assert f"goes back to '{POOL}'" in _migrate_filling(world).problem
+    assert f"Grampus returns the volume to '{POOL}'" in _migrate_filling(world).problem
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_pool_that_fills_up_meanwhile_is_left_by_whoever_goes_on_with_the_copy
     world.cluster.available_bytes = 255 * MIB
     assert "waits" in world.service().converge()[0]
     (said,) = world.service().converge(completes=True)
-    assert "fills up" in said
+    assert "does not have enough space" in said
     assert world.inventory() == before
 
 
@@ -188,7 +188,7 @@ def test_where_the_way_back_is_not_safe_the_copy_waits_instead(
     world.service().ensure_snapshot("demo", "early")
     world.cluster.copy_looks = [lambda: spoil(world), lambda: pytest.fail("it went on")]
     error = _migrate_filling(world)
-    assert "so the copy was stopped" in error.problem
+    assert "Grampus has stopped the copy" in error.problem
     assert world.cluster.moving[MOVED].state == "executing"
     assert world.service().is_attached("demo")
     assert world.service().migrations.find("demo") is not None

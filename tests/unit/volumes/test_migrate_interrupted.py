@@ -216,7 +216,7 @@ def test_one_that_was_over_but_for_its_end_is_finished_and_not_aborted(
             world.service().migrations.abort("demo")
         assert caught.value.code == "not-migrating"
         assert world.service().converge() == [
-            "The migration of the volume demo was interrupted; it is now finished."
+            "The migration of the volume demo was interrupted. It is now finished."
         ]
         assert world.service().get("demo").spec.pool == THERE
 

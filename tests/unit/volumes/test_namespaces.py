@@ -123,7 +123,7 @@ def test_snapshots_from_before_the_flattening_keep_what_they_need(world: World) 
     world.service().ensure_snapshot("copy", "shared")
     world.service().ensure_flattened("copy")
     assert osd_grants(world, "copy") == [own_grant("copy"), reading_grant("demo")]
-    with pytest.raises(RefusedError, match="clones that stand on it: copy"):
+    with pytest.raises(RefusedError, match="clones that depend on it: copy"):
         world.service().delete("demo")
     world.service().ensure_snapshot_absent("copy", "shared")
     world.service().ensure_flattened("copy")

@@ -224,7 +224,7 @@ def test_a_dry_run_counts_and_asks_for_no_scrub(cluster: ScrubbedCluster) -> Non
     scrubs, runner = make_scrubs(cluster)
     steps = planned(runner, lambda: scrubs.scrub(VOLUME, repair=True))
     assert steps[0].endswith("6 objects of databases/shop.1/db-shop and databases/golden.1/golden")
-    assert steps[1] == "Repair what is found, and scrub that again"
+    assert steps[1] == "Repair damaged objects, and scrub their placement groups again"
     assert cluster.requests == []
 
 

@@ -66,7 +66,7 @@ def test_room_is_what_the_pool_says(world: World, free_bytes: int) -> None:
     if free_bytes >= GIB:
         world.service().check_room(POOL, GIB)
         return
-    with pytest.raises(RefusedError, match="has room for"):
+    with pytest.raises(RefusedError, match="has space for"):
         world.service().check_room(POOL, GIB)
 
 
@@ -78,15 +78,15 @@ def test_a_quota_leaves_no_more_room_than_it_says(
     if fits:
         world.service().check_room(POOL, GIB)
         return
-    with pytest.raises(RefusedError, match="has room for"):
+    with pytest.raises(RefusedError, match="has space for"):
         world.service().check_room(POOL, GIB)
 
 
 def test_unknown_pool_is_an_error(world: World) -> None:
-    with pytest.raises(NotFoundError, match="no pool 'archiv' for images") as caught:
+    with pytest.raises(NotFoundError, match="The pool 'archiv' does not exist") as caught:
         world.service().check_room("archiv", GIB)
     assert "Did you mean 'archive'?" in str(caught.value.remedy)
-    with pytest.raises(NotFoundError, match=r"no pool '\.mgr'"):
+    with pytest.raises(NotFoundError, match=r"The pool '\.mgr' does not exist"):
         world.service().check_room(".mgr", GIB)
 
 
@@ -98,7 +98,9 @@ def test_a_new_pool_is_waited_for_until_it_is_counted(
     if is_told:
         world.service().check_room(POOL, GIB)
         return
-    with pytest.raises(GrampusError, match=f"what room the pool '{POOL}' has") as caught:
+    with pytest.raises(
+        GrampusError, match=f"the cluster to report the free space of the pool '{POOL}'"
+    ) as caught:
         world.service().check_room(POOL, GIB)
     assert caught.value.code == "timeout"
 
@@ -359,10 +361,10 @@ def test_deleting_after_the_host_lost_power(world: World) -> None:
 @pytest.mark.parametrize(
     ("capabilities", "refused", "driver", "reason"),
     [
-        (("krbd", "nbd", "fuse"), (), "krbd", "the kernel's own RBD client is there"),
+        (("krbd", "nbd", "fuse"), (), "krbd", "the kernel has the rbd driver"),
         (("krbd", "nbd", "fuse"), ("krbd",), "nbd", "krbd failed .*Operation not supported"),
         (("krbd", "fuse"), ("krbd",), "qsd", "krbd failed"),
-        (("nbd", "fuse"), ("nbd",), "qsd", "no rbd driver; .*FUSE is there; nbd failed"),
+        (("nbd", "fuse"), ("nbd",), "qsd", "no rbd driver; .*the host has FUSE; nbd failed"),
     ],
 )
 def test_falls_to_the_next_driver_and_says_why(
@@ -391,7 +393,7 @@ def test_a_driver_that_failed_half_way_lets_go_before_the_next_opens_the_image(
 def test_host_without_any_driver_is_told_what_to_load(world: World) -> None:
     world.h1.capabilities = ()
     world.create()
-    with pytest.raises(GrampusError, match="no way to attach") as caught:
+    with pytest.raises(GrampusError, match="cannot attach an RBD image") as caught:
         world.service().ensure_attached("demo", "h1")
     assert caught.value.code == "no-driver"
     world.service().ensure_detached("demo")
@@ -464,7 +466,7 @@ def test_volumes_of_another_process_at_work_are_left_to_it(world: World) -> None
             world.service().ensure_attached("demo", "h1")
         assert caught.value.code == "busy"
     assert world.service().converge() == [
-        "The creation of the volume demo was interrupted; it is now undone."
+        "The creation of the volume demo was interrupted. It is now undone."
     ]
     assert world.cluster.images == {}
 
@@ -487,7 +489,7 @@ def test_what_failed_on_a_host_that_answers_is_left_to_the_controller(world: Wor
     world.h1.mounts_in_use.clear()
     world.clock.sleep(3600)
     assert world.service().converge(completes=True) == [
-        "The deletion of the volume away was interrupted; it is now finished."
+        "The deletion of the volume away was interrupted. It is now finished."
     ]
 
 
@@ -505,13 +507,13 @@ def test_what_cannot_be_settled_now_is_said_and_does_not_stop_the_rest(world: Wo
         "volume away was interrupted and could not be recovered: The host h1 cannot be reached."
         in sentences[0]
     )
-    assert "half was interrupted; it is now undone" in sentences[1]
+    assert "half was interrupted. It is now undone" in sentences[1]
     world.create("demo")  # other volumes go on
     assert world.service().converge() == [], "every command says it again"
     assert world.service().converge(completes=True) == sentences[:1], "the controller does not"
     world.h1.up = True
     assert world.service().converge() == [
-        "The deletion of the volume away was interrupted; it is now finished."
+        "The deletion of the volume away was interrupted. It is now finished."
     ]
     assert list(world.cluster.images) == [IMAGE]
     assert not world.h1.loops

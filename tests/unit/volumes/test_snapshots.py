@@ -48,7 +48,7 @@ def test_of_a_detached_volume_the_journal_is_applied_first(world: World, write_p
     before = world.inventory()
     assert planned(world.runner, lambda: world.service().ensure_snapshot("demo", "before")) == [
         "Apply the journal of 'demo', from h1",
-        "Leave nothing of it on h1",
+        "Remove the remains on h1",
         "Take the snapshot 'before' of the volume 'demo'",
     ]
     assert world.inventory() == before
@@ -60,7 +60,7 @@ def test_of_a_detached_volume_the_journal_is_applied_first(world: World, write_p
 def test_what_nobody_serves_is_mended_first(world: World) -> None:
     _attached(world, "journal")
     world.h1.kill_daemon("volumed-demo")
-    with pytest.raises(RefusedError, match="what served it on h1 has ended") as caught:
+    with pytest.raises(RefusedError, match="the driver of the volume on h1 has ended") as caught:
         world.service().ensure_snapshot("demo", "before")
     assert caught.value.code == "attachment-lost"
     assert world.image.snapshots == {}
@@ -70,7 +70,7 @@ def test_what_nobody_serves_is_mended_first(world: World) -> None:
 
 def test_of_a_volume_that_was_never_used_there_is_nothing_to_keep(world: World) -> None:
     world.create()
-    with pytest.raises(RefusedError, match="it holds nothing") as caught:
+    with pytest.raises(RefusedError, match="it has no data") as caught:
         world.service().ensure_snapshot("demo", "before")
     assert caught.value.code == "empty"
 
@@ -188,7 +188,7 @@ def test_rollback_keeps_the_size_that_the_volume_has_now(world: World) -> None:
 def test_rollback_is_for_a_volume_that_nobody_uses(world: World) -> None:
     _attached(world)
     world.service().ensure_snapshot("demo", "before")
-    with pytest.raises(RefusedError, match="while nobody uses it") as caught:
+    with pytest.raises(RefusedError, match="a rollback needs a detached volume") as caught:
         world.service().ensure_rolled_back("demo", "before")
     assert caught.value.code == "attached"
     world.service().ensure_detached("demo")
@@ -230,9 +230,9 @@ def test_plans_are_told(world: World) -> None:
         "Remove the snapshot 'before' of the volume 'demo'"
     ]
     assert planned(world.runner, lambda: service.ensure_rolled_back("demo", "before")) == [
-        "Drop what the journal of 'demo' holds, and logs of it on hosts",
-        "Give its image the content of the snapshot 'before'",
-        "Give its image the size that the volume has now",
+        "Discard the data in the journal of 'demo', and its logs on hosts",
+        "Roll the image back to the snapshot 'before'",
+        "Resize the image to the current size of the volume",
     ]
     assert world.inventory() == before
     assert world.journal.unfinished("t") == []

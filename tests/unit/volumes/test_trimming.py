@@ -36,7 +36,7 @@ def test_what_files_that_are_gone_took_goes_back(world: World, write_path: Write
     image_of(world).deleted_bytes = GIB
     assert planned(world.runner, lambda: trims(world).trim("demo")) == [
         "Discard the free blocks of the file system of demo on h1",
-        f"Compare what {IMAGE} takes of its pool",
+        f"Compare the space that {IMAGE} uses in its pool",
     ]
     assert image_of(world).used_bytes == 2 * GIB
 

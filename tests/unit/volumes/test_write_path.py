@@ -55,7 +55,7 @@ def test_volumed_serves_it_and_drains_it_as_it_is_detached(journaled: World) -> 
     assert journaled.service().observe_unapplied("demo") is None
     before = journaled.inventory()
     plan = planned(journaled.runner, lambda: journaled.service().ensure_detached("demo"))
-    assert "Apply what its journal holds" in plan
+    assert "Apply the journal" in plan
     assert journaled.inventory() == before
     journaled.service().ensure_detached("demo")
     assert (journaled.image.frames, journaled.image.is_journal_open) == (0, False)
@@ -117,7 +117,7 @@ def test_what_was_left_is_applied_by_the_next_attach_whatever_its_write_path(
     before = journaled.inventory()
     plan = planned(journaled.runner, lambda: journaled.service().ensure_attached("demo", "h2"))
     assert journaled.inventory() == before
-    assert plan[:2] == ["Apply what its journal holds", f"Map {IMAGE} on h2 through volumed"]
+    assert plan[:2] == ["Apply the journal", f"Map {IMAGE} on h2 through volumed"]
     attachment = journaled.attach(host="h2")
     assert (attachment.driver, attachment.driver_reason) == (
         "volumed",
@@ -208,7 +208,7 @@ def test_replay_brings_everything_into_the_image_and_leaves_nothing_on_the_host(
     assert journaled.service().observe_unapplied("demo") is True
     assert planned(journaled.runner, lambda: journaled.service().replay("demo")) == [
         "Apply the journal of 'demo', from h1",
-        "Leave nothing of it on h1",
+        "Remove the remains on h1",
     ]
     assert journaled.inventory() == before
     assert journaled.service().replay("demo") == Replayed(replayed_frames=3, replayed_bytes=12288)
@@ -267,7 +267,7 @@ def test_replay_uses_a_host_that_can_be_reached(journaled: World) -> None:
 
 def test_replay_of_an_attached_volume_is_refused(journaled: World) -> None:
     journaled.attach()
-    with pytest.raises(RefusedError, match="attached to h1: detaching applies") as caught:
+    with pytest.raises(RefusedError, match="attached to h1: the detach applies") as caught:
         journaled.service().replay("demo")
     assert caught.value.code == "attached"
     assert journaled.image.frames == 3
@@ -295,8 +295,8 @@ def test_replay_waits_for_nobody_who_may_still_write(journaled: World) -> None:
     ("change", "code", "sentence"),
     [
         ({"volumed_failure": "volumed: no quorum"}, "volumed-failed", "applied on h1: volumed: no"),
-        ({"volumed_answers": "done"}, "volumed-answer", "cannot be read"),
-        ({"volumed_answers": '{"replayed_frames": "x"}'}, "volumed-answer", "cannot be read"),
+        ({"volumed_answers": "done"}, "volumed-answer", "is not valid"),
+        ({"volumed_answers": '{"replayed_frames": "x"}'}, "volumed-answer", "is not valid"),
     ],
 )
 def test_a_replay_that_fails_says_why_and_leaves_nothing(
@@ -341,8 +341,8 @@ def test_an_interrupted_replay_is_cleared_away_and_said(journaled: World) -> Non
     with pytest.raises(Killed):
         journaled.service().replay("demo")
     assert journaled.service().converge() == [
-        "The replay of the volume demo was interrupted; it is now undone; the journal keeps what "
-        "is to come."
+        "The replay of the volume demo was interrupted. "
+        "It is now undone; the journal keeps all new writes."
     ]
 
 

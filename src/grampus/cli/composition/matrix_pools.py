@@ -119,7 +119,7 @@ class LabStandPools:
 
 def _kept(pool: str) -> GrampusError:
     return GrampusError(
-        f"The pool {pool} could not be removed: an OSD is down, or images are in it.",
-        "Bring the OSDs back (`grampus lab status`), then try again.",
+        f"The pool {pool} cannot be removed: an OSD is down, or the pool has images.",
+        "Start the OSDs (`grampus lab status` shows them), then try again.",
         code="pool-kept",
     )

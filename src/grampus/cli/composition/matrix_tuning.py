@@ -40,7 +40,7 @@ class LabTuning:
                 self._session.clock,
                 self._is_serving,
                 what="the OSDs to serve again after their restart",
-                remedy="`grampus lab fault heal` starts what does not run.",
+                remedy="`grampus lab fault heal` starts the daemons that do not run.",
                 timeout_s=RESTART_TIMEOUT_S,
                 interval_s=0.3,
             )

@@ -56,8 +56,8 @@ def own_cluster_place(session: LabSession, options: OwnClusterOptions) -> OwnClu
 def _absolute(file: Path, option: str) -> PurePosixPath:
     if not file.is_file():
         raise UsageError(
-            f"{option}: there is no file {file}.",
-            "Copy ceph.conf and a keyring from a host of the cluster, and name them.",
+            f"{option}: the file {file} does not exist.",
+            "Copy ceph.conf and a keyring from a host of the cluster, then give their paths.",
             code="no-such-file",
         )
     return PurePosixPath(file.absolute())

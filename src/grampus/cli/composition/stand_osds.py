@@ -73,9 +73,9 @@ class LabStandOsdSets:
         available_bytes = memory.available_bytes if memory else 0
         if osds * OSD_BYTES > available_bytes:
             raise RefusedError(
-                f"{osds} more OSDs take about {format_bytes(osds * OSD_BYTES)} of memory, and "
-                f"{format_bytes(available_bytes)} can be had.",
-                "Free some memory, or measure the suite's other cells.",
+                f"{osds} more OSDs need about {format_bytes(osds * OSD_BYTES)} of memory, but "
+                f"only {format_bytes(available_bytes)} is available.",
+                "Free memory, or measure the suite's other cells.",
                 code="memory-too-small",
             )
 

@@ -166,7 +166,7 @@ class BinlogArchive:
         try:
             content = b"".join(self.read(stretch_id, whole))
             if tail_of(content) != whole.tail:
-                raise damaged(f"{whole.name} ends with something else than its name says")
+                raise damaged(f"{whole.name} does not end as its name says")
         except BackupDamagedError:
             if leads_through(whole, parts):
                 self._target.discard(f"{self._place}/{stretch_id}/{whole.name}")

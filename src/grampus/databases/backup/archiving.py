@@ -93,7 +93,7 @@ class BinlogArchiver:
         leads_from = leading.binlog if leading is not None else None
         problem = decide_unreachable(name, end.facts.server_uuid, end.first_file, leads_from)
         if problem is None and state is not None and not self._is_linked(name, place, state, end):
-            problem = unreachable(name, "since the last one its binary logs were reset")
+            problem = unreachable(name, "its binary logs were reset since the last backup")
         if problem is None and leading is not None:
             if covered_until > earliest_after(leading.taken_at):
                 states.note_archived(name, place, copied, leading.id)
@@ -115,8 +115,8 @@ class BinlogArchiver:
         """Raise RefusedError with code `flavour` where binary logs cannot be archived."""
         if flavour != "mysql":
             raise RefusedError(
-                f"Binary logs of {flavour} are not archived yet, only those of mysql.",
-                "Take backups of it: `grampus db backup create NAME --to PLACE`.",
+                f"Grampus archives binary logs of mysql only, not of {flavour}.",
+                "Take backups of the database: `grampus db backup create NAME --to PLACE`.",
                 code="flavour",
             )
 

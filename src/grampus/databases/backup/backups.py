@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
+from grampus.core.clock import format_moment
 from grampus.core.errors import RefusedError
 from grampus.databases.backup.decide_chain import decide_backup_id, decide_base, snapshot_name
 from grampus.databases.backup.kept import KeptBackups, keys_directory
@@ -160,7 +161,7 @@ class DatabaseBackups:
 
     def _describe(self, plan: BackupPlan) -> list[str]:
         steps = self._operations.describe(BACKUP, plan.order)
-        return [f"It will be {plan.kind}: {plan.why}", *steps]
+        return [f"The backup will be {plan.kind}: {plan.why}", *steps]
 
     def _retain(self, kept: KeptBackups, database: BackedUpDatabase, keep: int) -> tuple[str, ...]:
         try:
@@ -170,12 +171,12 @@ class DatabaseBackups:
                 raise
             # The backup that was asked for is there: the next one lets the old ones go.
             self._operations.progress.note(
-                "Older backups stay until the next time: another backup is being taken there."
+                "Older backups are deleted next time: another backup is running there."
             )
             return ()
         for backup_id, until in retained.locked.items():
             self._operations.progress.note(
-                f"The backup {backup_id} stays: it is locked until {until:%Y-%m-%d %H:%M} UTC."
+                f"The backup {backup_id} is kept: it is locked until {format_moment(until)}."
             )
         return retained.deleted
 

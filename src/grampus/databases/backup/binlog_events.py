@@ -115,19 +115,19 @@ class BinlogScanner:
 def encrypted(name: str) -> GrampusError:
     """What is wrong with a log whose events only its server can read."""
     return GrampusError(
-        f"The binary log {name} is encrypted by its server, so Grampus cannot tell which "
-        "transactions it holds.",
-        "Reset the parameter `binlog_encryption`, then take a new backup. To have everything "
-        "encrypted on the volume, create the database with --encrypt.",
+        f"The binary log {name} is encrypted by its server, so Grampus cannot read its "
+        "transactions.",
+        "Reset the parameter `binlog_encryption`, then take a new backup. To encrypt all "
+        "data on the volume, create the database with --encrypt.",
         code="binlog-encrypted",
     )
 
 
 def _anonymous(name: str) -> GrampusError:
     return GrampusError(
-        f"The binary log {name} holds transactions without a GTID, so Grampus cannot tell which "
-        "transactions a restored database would have.",
-        "Restore a backup as it is (`--backup ID`), without `--time`.",
+        f"The binary log {name} has transactions without a GTID, so Grampus cannot track the "
+        "transactions of a restored database.",
+        "Restore a backup without later transactions (`--backup ID`), without `--time`.",
         code="binlog-anonymous",
     )
 

@@ -33,8 +33,8 @@ class BinlogSource:
             if head is not None:
                 return head
         raise GrampusError(
-            f"The binary log {file.name} does not say which transactions were before it.",
-            "`grampus db restart NAME` begins a new one; then try again.",
+            f"The binary log {file.name} does not list its previous transactions.",
+            "`grampus db restart NAME` starts a new binary log. Then try again.",
             code="archive-short",
         )
 
@@ -62,7 +62,7 @@ class BinlogSource:
         if len(content) != size_bytes:
             raise GrampusError(
                 f"{file} has {len(content)} bytes after byte {start_bytes}, not {size_bytes}.",
-                "Try again. If it fails again, somebody changed the server's files by hand.",
+                "Try again. If it fails again, the server's files were changed by hand.",
                 code="archive-short",
             )
         return content

@@ -20,6 +20,7 @@ from datetime import datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
 
+from grampus.core.clock import format_moment
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import MIB
 from grampus.databases.backup.decide_chain import Backups, decide_chain
@@ -164,10 +165,9 @@ def decide_until(now: datetime, server_time: str) -> datetime:
         told = datetime.fromisoformat(f"{server_time}+00:00")
     except ValueError:
         raise GrampusError(
-            f"The server's answer about its time cannot be read: {server_time!r}.",
-            "Try again. If it fails again, run the command as `grampus --debug ...` and report "
-            "what that "
-            "shows.",
+            f"The server's answer about its time is not valid: {server_time!r}.",
+            "Try again. If it fails again, run the command as `grampus --debug ...` and "
+            "report the output.",
         ) from None
     return min(now, told)
 
@@ -189,7 +189,7 @@ def decide_copies(last: Piece | None, files: Sequence[BinlogFile], database: str
             raise _gap(database, f"the server no longer has {last.file}")
         files = files[names.index(last.file) :]
         if files[0].size_bytes < last.end_bytes:
-            raise _gap(database, f"the server's {last.file} is shorter than what was archived")
+            raise _gap(database, f"the server's {last.file} is shorter than the archived one")
         start_bytes = last.end_bytes
     pieces: list[Piece] = []
     for file in files:
@@ -213,7 +213,7 @@ def require_same_history(last: Piece, found: bytes, database: str) -> None:
         flipped[IN_USE_AT] ^= IN_USE_BIT
         tails.add(tail_of(flipped))
     if last.tail not in tails:
-        raise _gap(database, f"the server's {last.file} is not the one that was archived")
+        raise _gap(database, f"the server's {last.file} differs from the archived one")
 
 
 def require_contiguous(pieces: Sequence[Piece], first_file: str) -> tuple[Piece, ...]:
@@ -228,17 +228,16 @@ def require_contiguous(pieces: Sequence[Piece], first_file: str) -> tuple[Piece,
         begins = _number(piece.file) == _number(at.file) + 1 and piece.start_bytes == 0
         if not (follows or (begins and at.end_bytes > 0)):
             raise GrampusError(
-                f"The archive lacks what comes after byte {at.end_bytes} of {at.file}.",
-                "Restore the backup itself: `grampus db restore NAME --from PLACE --backup ID`. "
-                "Or put the "
-                "missing files back.",
+                f"The archive lacks the data after byte {at.end_bytes} of {at.file}.",
+                "Restore only the backup: `grampus db restore NAME --from PLACE --backup "
+                "ID`. Or put the missing files back.",
                 code="archive-gap",
             )
         at = piece
     if not wanted:
         raise GrampusError(
-            f"The archive does not have {first_file}, which was written when the backup was taken.",
-            "Restore the backup itself: `grampus db restore NAME --from PLACE --backup ID`.",
+            f"The archive does not have {first_file}, the log at the time of the backup.",
+            "Restore only the backup: `grampus db restore NAME --from PLACE --backup ID`.",
             code="archive-gap",
         )
     return tuple(wanted)
@@ -275,11 +274,11 @@ def decide_unreachable(
     the code `archive-unreachable`.
     """
     if leads_from is None:
-        why = "none was taken while it ran"
+        why = "no backup was taken while the database ran"
     elif leads_from.server_uuid != server_uuid:
-        why = "since the last one it was rolled back, or made anew"
+        why = "the database was rolled back or created again since the last backup"
     elif first_file is None or _number(first_file) > _number(leads_from.file):
-        why = f"the last one needs {leads_from.file}, which was never archived"
+        why = f"the last backup needs {leads_from.file}, which was never archived"
     else:
         return None
     return unreachable(database, why)
@@ -288,9 +287,9 @@ def decide_unreachable(
 def unreachable(database: str, why: str) -> GrampusError:
     """That nothing of the newest stretch can be restored; `why` is the end of a sentence."""
     return GrampusError(
-        f"No backup leads to the binary logs of {database} that are archived now: {why}.",
-        "What is archived stays. Until there is a new backup (`grampus db backup create "
-        f"{database} --to ...`; a schedule takes it by itself), no later moment can be restored.",
+        f"No backup of {database} leads to the binary logs that are archived now: {why}.",
+        "The archived logs are kept. No later moment can be restored until there is a new "
+        f"backup: `grampus db backup create {database} --to ...`, or a schedule.",
         code="archive-unreachable",
     )
 
@@ -367,24 +366,22 @@ def decide_point(
         ways.append(way)
         if way.earliest <= moment <= way.latest:
             return Point(decide_chain(backups, way.backup.id), way.stretch, way.pieces)
-    reachable = [
-        f"{way.earliest:%Y-%m-%d %H:%M:%S} to {way.latest:%Y-%m-%d %H:%M:%S}" for way in ways
-    ]
+    reachable = [f"{format_moment(way.earliest)} to {format_moment(way.latest)}" for way in ways]
     newest_first = _newest_first(backups, database)
     if newest_first and newest_first[0].database.flavour != "mysql":
         flavour = newest_first[0].database.flavour
         raise RefusedError(
-            f"The moment {moment:%Y-%m-%d %H:%M:%S} UTC of {database} cannot be restored: binary "
+            f"The moment {format_moment(moment)} of {database} cannot be restored: binary "
             f"logs of {flavour} are not archived.",
-            f"Restore one of its {len(newest_first)} backups as it is (`--latest`, or `--backup`); "
+            f"Restore one of its {len(newest_first)} backups (`--latest`, or `--backup`). "
             "`grampus db backup list` shows them.",
             code="not-archived",
         )
     raise RefusedError(
-        f"The moment {moment:%Y-%m-%d %H:%M:%S} UTC of {database} cannot be restored.",
-        "These can, in UTC: " + "; ".join(reachable) + "."
+        f"The moment {format_moment(moment)} of {database} cannot be restored.",
+        "These times can be restored: " + "; ".join(reachable) + "."
         if reachable
-        else "Take a backup, and archive binary logs from then on: `grampus db backup archive`.",
+        else "Take a backup, then archive the binary logs: `grampus db backup archive`.",
         code="not-archived",
     )
 
@@ -397,7 +394,8 @@ def _number(file: str) -> int:
 def _gap(database: str, what: str) -> GrampusError:
     return GrampusError(
         f"There is a gap in the binary logs of {database}: {what}.",
-        "What was archived stays. Take a new backup, then go on with a new stretch: `grampus db "
-        "backup archive ... --new-stretch`; no moment within the gap can be restored.",
+        "The archived logs are kept. Take a new backup, then continue after the gap: "
+        "`grampus db backup archive ... --new-stretch`. No moment within the gap can be "
+        "restored.",
         code="archive-gap",
     )

@@ -134,7 +134,7 @@ class BackupCatalogue:
         facts = manifest.data
         # Every chunk was authentic by itself: this finds another stream of the same backup.
         if (plain_bytes, stored.sha256) != (facts.plain_bytes, facts.stored_sha256):
-            raise damaged(f"The data of {manifest.id} is not what its manifest tells of")
+            raise damaged(f"The data of {manifest.id} does not match its manifest")
 
     def require_authentic(self, manifest: BackupManifest) -> BackupKey:
         """The backup's key, when its manifest was sealed with it; errors as `open`."""
@@ -159,7 +159,7 @@ class BackupCatalogue:
         if content is None:
             raise GrampusError(
                 f"The backup {backup_id} is not in {self._target.place} any more.",
-                "`grampus db backup list` shows what there is.",
+                "`grampus db backup list` shows the backups.",
                 code="backup-gone",
             )
         return content

@@ -52,8 +52,10 @@ def require_known(backups: Backups, backup_id: str) -> BackupManifest:
     if found is None:
         meant = closest_name(backup_id, backups)
         raise NotFoundError(
-            f"There is no backup '{backup_id}' there.",
-            f"Did you mean '{meant}'?" if meant else "`grampus db backup list` shows them.",
+            f"The backup '{backup_id}' does not exist in this place.",
+            f"Did you mean '{meant}'?"
+            if meant
+            else ("`grampus db backup list` shows the backups."),
         )
     return found
 
@@ -62,10 +64,9 @@ def require_whole(backups: Backups, incomplete: Collection[str], backup_id: str)
     """As `require_known`; raises RefusedError with code `incomplete` for half a backup."""
     if backup_id in incomplete:
         raise RefusedError(
-            f"The backup {backup_id} is not whole: it was cut off, or is being taken now.",
-            f"Choose another one. `grampus db backup delete {backup_id} --from PLACE` deletes "
-            "what is left "
-            "of it.",
+            f"The backup {backup_id} is incomplete: it was interrupted, or is running now.",
+            f"Choose another backup. `grampus db backup delete {backup_id} --from PLACE` "
+            "deletes the incomplete one.",
             code="incomplete",
         )
     return require_known(backups, backup_id)
@@ -81,11 +82,10 @@ def decide_chain(backups: Backups, backup_id: str) -> tuple[BackupManifest, ...]
     while (base := chain[-1].base) is not None:
         below = backups.get(base.id)
         if below is None or below.data.plain_sha256 != base.plain_sha256 or below in chain:
-            state = "missing" if below is None else "not the one that it was built on"
+            state = "missing" if below is None else "not its original base"
             raise BackupDamagedError(
-                f"The backup {backup_id} cannot be restored: {base.id}, which it stands on, is "
-                f"{state}.",
-                "Bring that one back, or restore another backup.",
+                f"The backup {backup_id} cannot be restored: its base {base.id} is {state}.",
+                "Restore the file of the base, or choose another backup.",
                 code="chain-broken",
             )
         chain.append(below)
@@ -110,12 +110,12 @@ def decide_base(
     when an incremental one is wanted and cannot be.
     """
     if wanted == "full":
-        return Base(None, "a full one was asked for")
+        return Base(None, "a full backup was requested")
     newest = next(iter(_newest_first(backups, database)), None)
     if newest is None:
         return _no_base(wanted, f"the target has no backup of {database.name} yet")
     if newest.snapshot not in snapshots or newest.snapshot != snapshot_name(target_id, newest.id):
-        return _no_base(wanted, f"the image has no snapshot of the backup {newest.id} any more")
+        return _no_base(wanted, f"the image no longer has the snapshot of the backup {newest.id}")
     if key_id is not None and newest.key_id != key_id:
         return _no_base(wanted, f"the backup {newest.id} is encrypted with another key")
     try:
@@ -123,8 +123,8 @@ def decide_base(
     except BackupDamagedError as error:
         return _no_base(wanted, error.problem.rstrip(".").replace("The backup", "the backup", 1))
     if wanted is None and length >= MAX_CHAIN_LENGTH:
-        return Base(None, f"{length} backups stand on one another already")
-    return Base(newest, f"it holds what is new since {newest.id}")
+        return Base(None, f"the chain already has {length} backups")
+    return Base(newest, f"it has the changes since {newest.id}")
 
 
 def decide_latest(backups: Backups, database: str | None) -> BackupManifest:
@@ -136,15 +136,19 @@ def decide_latest(backups: Backups, database: str | None) -> BackupManifest:
     if database is None and len(names) > 1:
         raise UsageError(
             f"There are backups of several databases: {', '.join(names)}.",
-            "Say of which with --of NAME.",
+            "Choose one with --of NAME.",
             code="which-database",
         )
     own = [backup for backup in backups.values() if database in (None, backup.database.name)]
     if not own:
         meant = closest_name(database or "", names)
         raise NotFoundError(
-            f"There is no backup of '{database}' there." if database else "There is no backup.",
-            f"Did you mean '{meant}'?" if meant else "`grampus db backup list` shows them.",
+            f"There is no backup of '{database}' in this place."
+            if database
+            else ("There is no backup in this place."),
+            f"Did you mean '{meant}'?"
+            if meant
+            else ("`grampus db backup list` shows the backups."),
         )
     return max(own, key=lambda backup: (backup.taken_at, backup.id))
 
@@ -165,7 +169,7 @@ def require_deletable(backups: Backups, backup_id: str) -> None:
         raise RefusedError(
             f"{len(dependants)} backup{'s' if len(dependants) > 1 else ''} stand"
             f"{'' if len(dependants) > 1 else 's'} on {backup_id}: {', '.join(dependants)}.",
-            "Delete what stands on it first, the newest of them first.",
+            "Delete the newer backups first, the newest one first.",
             code="has-increments",
         )
 
@@ -203,8 +207,8 @@ def _bases_below(backups: Backups, backup: BackupManifest) -> set[str]:
 def _no_base(wanted: BackupKind | None, why: str) -> Base:
     if wanted == "incremental":
         raise RefusedError(
-            f"There is nothing to add to: {why}.",
-            "Take a full one: `grampus db backup create ... --full`.",
+            f"An incremental backup is not possible: {why}.",
+            "Take a full backup: `grampus db backup create ... --full`.",
             code="no-base",
         )
     return Base(None, why)

@@ -116,9 +116,9 @@ def require_backup_schedule(schedule: BackupSchedule) -> BackupSchedule:
     full_every_s = schedule.full_every_s
     if full_every_s is not None and not schedule.every_s <= full_every_s <= MAX_FULL_EVERY_S:
         raise UsageError(
-            f"A full backup every {format_interval(full_every_s)} does not fit one every "
+            f"A full backup every {format_interval(full_every_s)} does not fit a backup every "
             f"{format_interval(schedule.every_s)}.",
-            "--full-every is at least as long as --every, and at most 366d.",
+            "Choose a --full-every between --every and 366d.",
             code="invalid-schedule",
         )
     test_every_s = schedule.test_every_s
@@ -126,13 +126,13 @@ def require_backup_schedule(schedule: BackupSchedule) -> BackupSchedule:
         raise UsageError(
             f"A restore test every {format_interval(test_every_s)} does not fit a backup every "
             f"{format_interval(schedule.every_s)}.",
-            "--test-every is at least as long as --every, and at most 366d.",
+            "Choose a --test-every between --every and 366d.",
             code="invalid-schedule",
         )
     if schedule.keep is not None and schedule.keep < 1:
         raise UsageError(
-            f"Nobody can keep {schedule.keep} backups.",
-            "--keep is at least 1.",
+            f"{schedule.keep} is not a valid number of backups to keep.",
+            "Choose at least 1 for --keep.",
             code="invalid-schedule",
         )
     return schedule

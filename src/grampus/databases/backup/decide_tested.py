@@ -75,13 +75,13 @@ def decide_problem(
         return None
     missing = [show_table(table) for table in original if table not in restored]
     if missing:
-        return f"{_listed(missing)} is in the snapshot and not in the restore."
+        return f"{_listed(missing)} is in the snapshot, but not in the restore."
     added = [show_table(table) for table in restored if table not in original]
     if added:
-        return f"{_listed(added)} is in the restore and not in the snapshot."
+        return f"{_listed(added)} is in the restore, but not in the snapshot."
     differing = [show_table(table) for table in original if original[table] != restored[table]]
     if differing:
-        return f"{_listed(differing)} differs from the snapshot that it was copied from."
+        return f"{_listed(differing)} differs between the snapshot and the restore."
     return None
 
 

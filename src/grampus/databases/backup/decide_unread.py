@@ -31,9 +31,9 @@ def require_not_needed_unread(
     users = sorted(one for one in unreadable if backup_id in _possible_chain(backups, one))
     if users:
         raise RefusedError(
-            f"The backup {users[0]} may stand on {backup_id}: its manifest cannot be read.",
-            f"Make it readable again, or delete it first: `grampus db backup delete {users[0]} "
-            "--from ...`.",
+            f"The backup {users[0]} may depend on {backup_id}: its manifest cannot be read.",
+            "Make the manifest readable, or delete that backup first: `grampus db backup "
+            f"delete {users[0]} --from ...`.",
             code="has-increments",
         )
 

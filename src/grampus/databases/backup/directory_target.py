@@ -32,22 +32,21 @@ def explain(error: OSError, place: str) -> TargetError:
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT | errno.EFBIG:
             return TargetError(
-                f"There is no room left in {place} {said}.",
-                "Free space there, or let old backups go (`--keep`, `grampus db backup delete "
-                "BACKUP --from PLACE`); "
-                "then try again.",
+                f"There is no space left in {place} {said}.",
+                "Free space there, or delete old backups (`--keep`, `grampus db backup "
+                "delete BACKUP --from PLACE`), then try again.",
                 code="target-full",
             )
         case errno.EROFS | errno.EACCES | errno.EPERM:
             return TargetError(
-                f"Nothing can be written in {place} {said}.",
-                "Mount it for writing, or give this user the right to write there.",
+                f"{place} is not writable {said}.",
+                "Mount it for writing, or give this user the permission to write there.",
                 code="target-read-only",
             )
         case _:
             return TargetError(
                 f"The place of backups {place} cannot be used {said}.",
-                "Check that what shall be there is mounted and answers, then try again.",
+                "Check that its file system is mounted and answers, then try again.",
             )
 
 
@@ -89,14 +88,14 @@ class DirectoryTarget:
         """
         if not self._root.parent.is_dir():
             raise NotFoundError(
-                f"There is no directory {self._root.parent}.",
-                "Make it, or mount what shall be there.",
+                f"The directory {self._root.parent} does not exist.",
+                "Create the directory, or mount its file system.",
                 code="no-target",
             )
         with contextlib.suppress(FileExistsError):
             self._root.mkdir(mode=0o700)
         if not self._root.is_dir():
-            raise UsageError(f"{self._root} is no directory.", "Name a directory for backups.")
+            raise UsageError(f"{self._root} is not a directory.", "Choose a directory for backups.")
         file = self._root / TARGET_FILE
         if not file.exists():
             # Another process may have been first: then its id counts.
@@ -149,7 +148,9 @@ class DirectoryTarget:
         try:
             file = self._path(name).open("rb")
         except FileNotFoundError:
-            raise NotFoundError(f"There is no {name} in {self.place}.", code="no-content") from None
+            raise NotFoundError(
+                f"{name} does not exist in {self.place}.", code="no-content"
+            ) from None
         except OSError as error:
             raise explain(error, self.place) from error
         with file:
@@ -191,8 +192,8 @@ class DirectoryTarget:
 
     def require_lockable(self) -> None:
         raise RefusedError(
-            f"{self.place} is a directory, which has no object lock.",
-            "Leave --object-lock out, or name a bucket that has object lock: --to s3://BUCKET.",
+            f"{self.place} is a directory, and directories have no object lock.",
+            "Remove --object-lock, or choose a bucket that has object lock: --to s3://BUCKET.",
             code="no-object-lock",
         )
 
@@ -220,7 +221,9 @@ class DirectoryTarget:
     def _path(self, name: str) -> Path:
         relative = PurePosixPath(name)
         if relative.is_absolute() or ".." in relative.parts:
-            raise GrampusError(f"{name!r} is no name in a place of backups.", code="wrong-name")
+            raise GrampusError(
+                f"{name!r} is not a valid name in a place of backups.", code="wrong-name"
+            )
         return self._root / relative
 
     def _ensure_directory(self, directory: Path) -> None:

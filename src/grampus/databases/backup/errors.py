@@ -21,5 +21,5 @@ def damaged(what: str) -> BackupDamagedError:
     """`what` says where the damage is, as the beginning of a sentence."""
     return BackupDamagedError(
         f"{what}: the backup is damaged or was changed.",
-        "Restore another backup, and check the disk or system that keeps these.",
+        "Restore another backup, and check the disk or system that stores the backups.",
     )

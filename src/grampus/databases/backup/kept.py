@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from grampus.core.clock import Clock
+from grampus.core.clock import Clock, format_moment
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.units import format_bytes
 from grampus.databases.backup.catalogue import BackupCatalogue, Contents
@@ -108,9 +108,10 @@ class KeptBackups:
         until = self._find_lock(contents, backup_id)
         if until is not None:
             raise RefusedError(
-                f"The backup {backup_id} is locked until {until:%Y-%m-%d %H:%M} UTC: nobody can "
-                "delete it before.",
-                "Delete it after that; a schedule with --keep does so by itself.",
+                f"The backup {backup_id} is locked until {format_moment(until)}, and cannot "
+                "be deleted before.",
+                "Delete the backup after that time. A schedule with --keep deletes it "
+                "automatically.",
                 code="locked",
             )
 
@@ -168,8 +169,7 @@ class KeptBackups:
         if target_id is None:
             raise NotFoundError(
                 f"There are no backups in {self.target.place}.",
-                "Name the place that backups were written to: `grampus db backup create NAME --to "
-                "PLACE`.",
+                "Choose the place of the backups: `grampus db backup create NAME --to PLACE`.",
                 code="no-target",
             )
         return target_id

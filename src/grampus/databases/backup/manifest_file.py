@@ -31,16 +31,16 @@ def parse_manifest(content: bytes, backup_id: str) -> BackupManifest:
         written = document["backup"]["format"]
         if written != MANIFEST_FORMAT:
             raise BackupDamagedError(
-                f"The backup {backup_id} has the format {written}, which this version of Grampus "
-                "does not know.",
-                "Use the version of Grampus that wrote it.",
+                f"The backup {backup_id} has the format {written}, which this version of "
+                "Grampus does not support.",
+                "Use the version of Grampus that wrote the backup.",
                 code="unknown-format",
             )
         manifest = BackupManifest.model_validate(document["backup"])
     except (ValueError, KeyError, TypeError, ValidationError):
         raise damaged(f"The manifest of {backup_id} cannot be read") from None
     if manifest.id != backup_id:
-        raise damaged(f"The manifest of {backup_id} is that of {manifest.id}")
+        raise damaged(f"The manifest of {backup_id} belongs to {manifest.id}")
     return manifest
 
 
@@ -50,7 +50,7 @@ def require_authentic(content: bytes, manifest: BackupManifest, key: BackupKey) 
     document = json.loads(content)
     said, written = document.get("seal"), document["backup"]
     if not isinstance(said, str) or not hmac.compare_digest(said, _seal(written, key)):
-        raise damaged(f"The manifest of {manifest.id} is not what was written")
+        raise damaged(f"The manifest of {manifest.id} does not match its checksum")
 
 
 def _seal(backup: Mapping[str, Any], key: BackupKey) -> str:

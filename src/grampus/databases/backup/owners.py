@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from grampus.core.clock import format_moment
 from grampus.core.errors import NotFoundError, RefusedError, UsageError
 from grampus.databases.backup.decide_chain import TIME_FORMAT, Backups, decide_latest
 from grampus.databases.backup.model import BackedUpDatabase, BackupManifest
@@ -41,7 +42,7 @@ class Owner:
     def words(self) -> str:
         """For people."""
         where = f" of lab {self.lab}" if self.lab else ""
-        newest = f"{self.newest_at:%Y-%m-%d %H:%M} UTC"
+        newest = format_moment(self.newest_at)
         return f"{self.name}{where} (id {self.short_id}, last backup {newest})"
 
 
@@ -110,17 +111,17 @@ def decide_meant(
         own = [owner for owner, found in named.items() if any(is_of(b, record) for b in found)]
         if not own:
             raise RefusedError(
-                f"The backups of '{name}' there are not of the database '{name}' of this lab, but "
-                f"of {_list(named)}.",
-                "To restore the other database's data, name it: --from-id "
+                f"The backups of '{name}' in this place do not belong to the database "
+                f"'{name}' of this lab, but to {_list(named)}.",
+                "To restore the other database's data, use --from-id "
                 f"{next(iter(named)).short_id}.",
                 code="other-database",
             )
         named = {owner: named[owner] for owner in own}
     if len(named) > 1:
         raise UsageError(
-            f"There are backups of {len(named)} databases named '{name}': {_list(named)}.",
-            f"Say of which with --from-id, such as --from-id {next(iter(named)).short_id}.",
+            f"The place has backups of {len(named)} databases named '{name}': {_list(named)}.",
+            f"Choose one with --from-id, such as --from-id {next(iter(named)).short_id}.",
             code="which-database",
         )
     return {one.id: one for found in named.values() for one in found}
@@ -144,21 +145,22 @@ def _with_id(
     if len(wanted) < _LEAST_PREFIX:
         raise UsageError(
             f"{wanted!r} is too short for the id of a database.",
-            f"Give at least {_LEAST_PREFIX} characters of it.",
+            f"Give at least {_LEAST_PREFIX} characters of the id.",
             code="which-database",
         )
     found = [o for o in owners if o.id.startswith(wanted) and (name is None or name in o.names)]
     if not found:
         of = f" named '{name}'" if name else ""
-        there = f" There are: {_list(owners)}." if owners else ""
+        there = f" Available databases: {_list(owners)}." if owners else ""
         raise NotFoundError(
-            f"No database{of} whose id begins with {wanted} has backups there.{there}",
+            f"The place has no backups of a database{of} with an id that begins with "
+            f"{wanted}.{there}",
             "`grampus db backup list` shows the ids.",
         )
     if len(found) > 1:
         raise UsageError(
             f"Several ids begin with {wanted}: {_list(found)}.",
-            "Give more characters of the one that you mean.",
+            "Give more characters of the id.",
             code="which-database",
         )
     return {one.id: one for one in owners[found[0]]}

@@ -49,21 +49,23 @@ def parse_place(
     if not text.startswith(S3_SCHEME):
         if endpoint is not None or credentials is not None:
             raise UsageError(
-                "--endpoint and --credentials go with a bucket.",
-                "Name one, as s3://BUCKET, or leave them out for a directory.",
+                "--endpoint and --credentials need a bucket.",
+                "Give a bucket as s3://BUCKET, or remove the options for a directory.",
             )
         return TargetPlace(url=str(Path(text).absolute()))
     match = _S3_URL.fullmatch(text.rstrip("/"))
     if match is None or "//" in (match["prefix"] or ""):
         raise UsageError(
-            f"{text!r} names no bucket.", "Write it as s3://BUCKET or s3://BUCKET/PREFIX."
+            f"{text!r} does not contain a bucket name.",
+            "Write it as s3://BUCKET or s3://BUCKET/PREFIX.",
         )
     if endpoint is not None and not endpoint.startswith(("http://", "https://")):
-        raise UsageError(f"{endpoint!r} is no endpoint.", "Write it as https://HOST:PORT.")
+        raise UsageError(f"{endpoint!r} is not an endpoint.", "Write it as https://HOST:PORT.")
     if credentials is None:
         raise UsageError(
-            "A bucket needs keys.",
-            "Name the file that holds them with --credentials; docs/guide/backup.md shows one.",
+            "A bucket needs access keys.",
+            "Give the file with the keys with --credentials. docs/guide/backup.md shows an "
+            "example.",
         )
     file = str(Path(credentials).absolute())
     return TargetPlace(url=match.group(), endpoint=endpoint, credentials=file)

@@ -109,7 +109,7 @@ class _Reader:
                     begun = True
                     continue
                 if not begun:
-                    raise damaged(f"{name} does not say which transactions were before it")
+                    raise damaged(f"{name} does not list its previous transactions")
                 self._take(found)
                 if self.is_past:
                     return
@@ -136,13 +136,11 @@ class _Reader:
         missing, foreign = subtract(known, said), subtract(said, known)
         if missing or foreign:
             what = (
-                f"it does not know {describe_gtid_set(missing)}"
+                f"it does not list {describe_gtid_set(missing)}"
                 if missing
-                else f"{describe_gtid_set(foreign)} came before it"
+                else f"it also lists {describe_gtid_set(foreign)}"
             )
-            raise _gap(
-                self._database, f"{name} does not go on where the log before it ended: {what}"
-            )
+            raise _gap(self._database, f"{name} does not continue the previous log: {what}")
 
     def _take(self, found: Transaction) -> None:
         seen = self._files[-1]
@@ -185,16 +183,17 @@ def decide_expected(plan: ReplayPlan, executed: GtidSet, backup_id: str, databas
     if missing:
         raise _gap(
             database,
-            f"the backup {backup_id} does not have {describe_gtid_set(missing)}, which the first "
-            "archived log needs",
+            f"the backup {backup_id} does not have {describe_gtid_set(missing)}, which the "
+            "first archived log needs",
         )
     too_late = intersect(executed, plan.later)
     if too_late:
         raise GrampusError(
             f"The backup {backup_id} of {database} already has {describe_gtid_set(too_late)}, "
-            "which was committed after the moment by the clock of the database's host.",
-            "Restore a moment that is a few seconds later, or an earlier backup as it is: "
-            f"`grampus db backup list {database} --from PLACE` shows when each was taken.",
+            "with a commit time after the requested moment by the clock of the database's "
+            "host.",
+            "Restore a moment that is a few seconds later, or an earlier backup: `grampus db "
+            f"backup list {database} --from PLACE` shows the times of the backups.",
             code="backup-too-late",
         )
     return unite(executed, plan.transactions)
@@ -208,12 +207,13 @@ def require_executed(expected: GtidSet, executed: GtidSet, database: str) -> Non
     said = (
         f"it lacks {describe_gtid_set(missing)}"
         if missing
-        else f"it has {describe_gtid_set(foreign)} besides"
+        else f"it also has {describe_gtid_set(foreign)}"
     )
     raise GrampusError(
-        f"The database {database} would not have what was committed before the moment: {said}.",
-        "The restore is undone. Restore a backup as it is (`--backup ID`) or another moment, and "
-        "report this as a fault of Grampus.",
+        f"The restored database {database} would not have exactly the transactions before the "
+        f"requested moment: {said}.",
+        "The restore is undone. Restore only a backup (`--backup ID`) or another moment, and "
+        "report this as a defect of Grampus.",
         code="replay-incomplete",
     )
 
@@ -246,7 +246,7 @@ def to_us(moment: datetime) -> int:
 def _gap(database: str, what: str) -> GrampusError:
     return GrampusError(
         f"There is a gap in the archived binary logs of {database}: {what}.",
-        "Restore a backup as it is (`--backup ID`), or an earlier moment; `grampus db backup list "
-        f"{database} --from PLACE` shows the backups.",
+        "Restore only a backup (`--backup ID`), or an earlier moment. `grampus db backup "
+        f"list {database} --from PLACE` shows the backups.",
         code="archive-gap",
     )

@@ -119,11 +119,11 @@ class ReplayServer:
         needed_bytes = sum(file.end_bytes for file in files) + _SPARE_BYTES
         if free_bytes < needed_bytes:
             raise RefusedError(
-                f"{self._directory} on {self._host.name} has {format_bytes(free_bytes)} free, and "
-                f"{format_bytes(needed_bytes)} are needed to apply the archived binary logs of "
-                f"{self._plan.database}.",
-                "Free that room, or restore on another host (--host). The logs of an encrypted "
-                "database need it on its volume: give it a bigger one (--size).",
+                f"{self._directory} on {self._host.name} has {format_bytes(free_bytes)} free, "
+                f"but the archived binary logs of {self._plan.database} need "
+                f"{format_bytes(needed_bytes)}.",
+                "Free space there, or restore on another host (--host). The logs of an "
+                "encrypted database need space on its volume: choose a larger one (--size).",
                 code="host-full",
             )
 
@@ -181,14 +181,14 @@ class ReplayServer:
             told(executed)
             missing = subtract(wanted, executed)
             if missing and now_s - idle_since_s > IDLE_S:
-                raise self._failed(f"the server passed over {describe_gtid_set(missing)}")
+                raise self._failed(f"the server skipped {describe_gtid_set(missing)}")
             return not missing
 
         wait_until(
             self._clock,
             is_applied,
             what=f"{self._plan.database} to apply its archived binary logs",
-            remedy="See whether the cluster is slow (`grampus lab status`), then try again.",
+            remedy="Check whether the cluster is slow (`grampus lab status`), then try again.",
             timeout_s=APPLY_TIMEOUT_S,
             interval_s=0.5,
         )
@@ -218,8 +218,8 @@ class ReplayServer:
         wait_until(
             self._clock,
             lambda: observe_daemon_state(self._host, daemon) != "running",
-            what=f"the server of {self._plan.database} to write what it applied",
-            remedy="See whether the cluster is slow (`grampus lab status`), then try again.",
+            what=f"the server of {self._plan.database} to write the applied changes",
+            remedy="Check whether the cluster is slow (`grampus lab status`), then try again.",
             timeout_s=STOP_TIMEOUT_S,
             interval_s=0.2,
         )
@@ -239,7 +239,7 @@ class ReplayServer:
         return GrampusError(
             f"The archived binary logs of {self._plan.database} could not be applied: "
             f"{said.rstrip('.')}.",
-            "The restore is undone. If the message tells of a full table or disk, give the "
-            "restored database a bigger volume with --size. Otherwise restore an earlier moment.",
+            "The restore is undone. If the error above reports a full table or disk, choose "
+            "a larger volume with --size. Otherwise restore an earlier moment.",
             code="replay-failed",
         )

@@ -147,10 +147,9 @@ def parse_applying(rows: Sequence[tuple[str, ...]]) -> Applying:
         [(state, said, executed, busy)] = rows
     except ValueError:
         raise GrampusError(
-            "The server's answer about the applied binary logs cannot be read.",
-            "Try again. If it fails again, run the command as `grampus --debug ...` and report "
-            "what that "
-            "shows.",
+            "The server's answer about the applied binary logs is not valid.",
+            "Try again. If it fails again, run the command as `grampus --debug ...` and "
+            "report the output.",
         ) from None
     return Applying(state == "ON", said.strip(), executed, busy != "0")
 

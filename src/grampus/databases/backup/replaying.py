@@ -69,7 +69,7 @@ class ReplayWork:
         require_executed(self._expected, server.executed(), self._order.database.name)
         for name in server.enable_events(before):
             self._ports.progress.note(
-                f"The event {name} is disabled: enable it with ALTER EVENT if it is to run."
+                f"The event {name} is disabled. To run it, enable it with ALTER EVENT."
             )
         server.stop()
 
@@ -102,9 +102,9 @@ class ReplayWork:
         )
         if plan.out_of_order:
             progress.note(
-                f"The clock of the server of {self._source} was set back around this moment: "
-                f"{plan.out_of_order} transactions with a later commit time are restored too, "
-                "because transactions after them were committed before the moment."
+                f"The clock of the server of {self._source} was set back around this moment. "
+                f"{plan.out_of_order} transactions with a later commit time are also "
+                "restored, because transactions after them were committed before the moment."
             )
         return plan
 

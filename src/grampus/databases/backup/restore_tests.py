@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from grampus.core.clock import format_moment
 from grampus.core.errors import GrampusError
 from grampus.databases.administrator import (
     Administrator,
@@ -86,7 +87,7 @@ class RestoreTests:
         manifest = self._latest(self._kept(place), name)
         lines = [
             f"Restore {manifest.id} into the database {name_of_scratch('new', name)}",
-            "Check each of its tables, and read it for its checksum",
+            "Check all its tables, and compute their checksums",
         ]
         if self._find_origin(manifest) is not None:
             lines += [
@@ -96,10 +97,9 @@ class RestoreTests:
         moment = self._latest_moment(manifest, place)
         if moment is not None:
             lines.append(
-                f"Restore {moment:%Y-%m-%d %H:%M:%S} UTC by its archived binary logs, and check "
-                "each table"
+                f"Restore {format_moment(moment)} by its archived binary logs, and check each table"
             )
-        return [*lines, "Delete all of that again, and note the result beside the backup"]
+        return [*lines, "Delete these databases, and record the result with the backup"]
 
     def test(self, name: str, place: TargetPlace) -> TestedBackup:
         """Restore the latest backup of `name`, look through it, and keep what was found.
@@ -178,7 +178,7 @@ class RestoreTests:
         except GrampusError as error:
             if not isinstance(error, BackupDamagedError) and error.code not in LOG_PROBLEMS:
                 raise
-            return f"The moment {moment:%Y-%m-%d %H:%M:%S} UTC: {error.problem}"
+            return f"The moment {format_moment(moment)}: {error.problem}"
 
     def _latest_moment(self, manifest: BackupManifest, place: TargetPlace) -> datetime | None:
         """The latest moment that archived binary logs lead to from this backup."""

@@ -142,9 +142,9 @@ def decide_size(was_bytes: int, wanted_bytes: int | None, now_bytes: int) -> int
     """
     if wanted_bytes is not None and wanted_bytes < was_bytes:
         raise RefusedError(
-            f"The backup is of a volume of {format_bytes(was_bytes)}, and a volume cannot shrink "
+            f"The backup needs a volume of {format_bytes(was_bytes)}. A volume cannot shrink "
             f"to {format_bytes(wanted_bytes)}.",
-            f"Leave --size out, or give at least {format_bytes(was_bytes)}.",
+            f"Remove --size, or choose at least {format_bytes(was_bytes)}.",
             code="shrink",
         )
     return wanted_bytes or max(was_bytes, now_bytes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from grampus.core.clock import format_moment
 from grampus.core.units import format_bytes
 from grampus.databases.backup.catalogue import BackupCatalogue
 from grampus.databases.backup.decide_chain import decide_chain
@@ -58,12 +59,12 @@ def _restore_steps(ports: StepPorts, order: RestoreOrder) -> list[Step]:
         moment = order.replay.moment
         replay = Step(
             "replay",
-            f"Apply what was committed before {moment:%Y-%m-%d %H:%M:%S} UTC",
+            f"Apply the transactions before {format_moment(moment)}",
             replaying.apply,
             work.stop_initialise,
         )
         before_start.append(replay)
-        check = Step("check", "Compare its transactions with the archive's", replaying.check)
+        check = Step("check", "Compare its transactions with those in the archive", replaying.check)
         before_finish.append(check)
     return copied_steps(
         ports,

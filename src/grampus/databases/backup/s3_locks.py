@@ -40,8 +40,9 @@ class S3Locks:
         if answer.get("ObjectLockConfiguration", {}).get("ObjectLockEnabled") != "Enabled":
             raise RefusedError(
                 f"The bucket {self._bucket} of {self._url} has no object lock.",
-                "Object lock is switched on when a bucket is made: `aws s3api create-bucket "
-                "--bucket NAME --object-lock-enabled-for-bucket`. Name such a bucket with --to.",
+                "A bucket gets object lock when it is created: `aws s3api create-bucket "
+                "--bucket NAME --object-lock-enabled-for-bucket`. Use such a bucket with "
+                "--to.",
                 code="no-object-lock",
             )
 

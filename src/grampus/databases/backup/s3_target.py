@@ -69,13 +69,13 @@ def read_credentials(file: Path) -> S3Credentials:
     except OSError as error:
         raise NotFoundError(
             f"The credentials file {file} cannot be read ({error.strerror}).",
-            "Name the file that holds the keys of the S3 service (--credentials).",
+            "Give the file with the keys of the S3 service (--credentials).",
             code="no-credentials",
         ) from None
     if mode & _OPEN_TO_OTHERS:
         raise RefusedError(
-            f"Others can read the credentials file {file}.",
-            f"`chmod 600 {file}`, and change the keys if somebody may have read them.",
+            f"Other users can read the credentials file {file}.",
+            f"Run `chmod 600 {file}`, and change the keys if somebody may have read them.",
             code="credentials-exposed",
         )
     parser = configparser.ConfigParser(interpolation=None, default_section="")
@@ -92,8 +92,8 @@ def read_credentials(file: Path) -> S3Credentials:
                 region=values.get("region", "us-east-1"),
             )
     raise GrampusError(
-        f"The file {file} holds no keys of an S3 service.",
-        "It needs a profile with aws_access_key_id and aws_secret_access_key.",
+        f"The file {file} has no keys of an S3 service.",
+        "The file needs a profile with aws_access_key_id and aws_secret_access_key.",
         code="no-credentials",
     )
 
@@ -176,8 +176,8 @@ class S3Target:
         found = self.read(name)
         if found is None:
             raise TargetError(
-                f"{self._url} does not give back what was written to it.",
-                "Choose a service that reads what was written at once.",
+                f"{self._url} does not return data that was just written.",
+                "Choose a service with read-after-write consistency.",
             )
         return found
 
@@ -190,7 +190,7 @@ class S3Target:
                 if _code(error) not in _MISSING:
                     raise
                 raise NotFoundError(
-                    f"There is no {name} in {self._url}.", code="no-content"
+                    f"{name} does not exist in {self._url}.", code="no-content"
                 ) from None
         body = answer["Body"]
         try:
@@ -264,7 +264,9 @@ class S3Target:
 
     def _key(self, name: str) -> str:
         if name.startswith("/") or ".." in name.split("/"):
-            raise GrampusError(f"{name!r} is no name in a place of backups.", code="wrong-name")
+            raise GrampusError(
+                f"{name!r} is not a valid name in a place of backups.", code="wrong-name"
+            )
         return self._prefix + name
 
     def _below(self, below: str) -> str:
@@ -387,26 +389,28 @@ def _explain(url: str, code: str, said: str) -> TargetError:
     """What to tell of an answer that is an error."""
     if code == "NoSuchBucket":
         return TargetError(
-            f"There is no bucket for {url}.", "Make it, or name another one.", code="no-target"
+            f"The bucket of {url} does not exist.",
+            "Create the bucket, or choose another one.",
+            code="no-target",
         )
     if code in _DENIED:
         return TargetError(
-            f"The service does not let us into {url} ({code}).",
-            "Check the keys in the credentials file, and what they may do in that bucket.",
+            f"The service denies access to {url} ({code}).",
+            "Check the keys in the credentials file, and their permissions for that bucket.",
             code="target-denied",
         )
     if code in _FULL:
         return TargetError(
-            f"There is no room left in {url} ({code}).",
-            "Raise the quota, or let old backups go (`--keep`, `grampus db backup delete BACKUP "
-            "--from PLACE`); then "
-            "try again.",
+            f"There is no space left in {url} ({code}).",
+            "Raise the quota, or delete old backups (`--keep`, `grampus db backup delete "
+            "BACKUP --from PLACE`), then try again.",
             code="target-full",
         )
     if code in ("PreconditionFailed", "412", "ConditionalRequestConflict"):
-        return TargetError(f"Somebody else was first in {url}.", code="target-taken")
+        return TargetError(f"Another writer was first in {url}.", code="target-taken")
     return TargetError(
-        f"The service of {url} refused: {said.rstrip('.')}.", "Try again, or ask who runs it."
+        f"The service of {url} refused: {said.rstrip('.')}.",
+        "Try again, or ask the administrator of the service.",
     )
 
 

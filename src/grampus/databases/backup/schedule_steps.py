@@ -28,16 +28,16 @@ def _steps(ports: StepPorts, change: BackupScheduleChange) -> list[Step]:
     name, schedule = change.database, change.schedule
     said = NO_SCHEDULE if schedule is None else schedule.model_dump_json()
     title = (
-        f"Take no more backups of {name} by schedule"
+        f"Remove the backup schedule of {name}"
         if schedule is None
-        else f"Have a backup of {name} taken every {format_interval(schedule.every_s)} to "
-        f"{schedule.place.url}"
+        else f"Set the backup schedule of {name}: every {format_interval(schedule.every_s)} "
+        f"to {schedule.place.url}"
     )
     return [
         Step("record", title, lambda: ports.records.change(name, backup_schedule=schedule)),
         Step(
             "metadata",
-            "Note it on the image",
+            "Record it in the metadata of the image",
             lambda: ports.volumes.set_metadata(name, {BACKUP_SCHEDULE_KEY: said}),
         ),
     ]

@@ -161,7 +161,7 @@ def read_sealed(source: ByteReader, keys: Sequence[BackupKey], context: str) -> 
             raise damaged(f"Chunk {number} of {context} cannot be decompressed") from None
         number += 1
     if source.read(1):
-        raise damaged(f"{context} goes on after its end")
+        raise damaged(f"{context} has data after its end")
 
 
 class StreamDigest:
@@ -208,7 +208,7 @@ def _open(
         except InvalidTag:
             continue
         return cipher, plain, is_last
-    raise damaged(f"Chunk {number} of {context} is not what was written")
+    raise damaged(f"Chunk {number} of {context} does not match its checksum")
 
 
 def _read(source: ByteReader, size_bytes: int) -> bytes:

@@ -71,10 +71,10 @@ class BackupStates:
         expected = state.place_id if state is not None else None
         if expected not in (None, found_id):
             raise TargetError(
-                f"{place.url} is not the place that holds the backups of {name}: it has "
+                f"{place.url} is not the place of the backups of {name}: it has "
                 f"{f'the id {found_id}' if found_id else 'no id'}, not {expected}.",
-                f"Mount what was there. If you emptied it, begin again: `grampus db backup create "
-                f"{name} {place.options('--to')} --full`.",
+                "Mount the former place. If you emptied it, begin again: `grampus db backup "
+                f"create {name} {place.options('--to')} --full`.",
                 code="target-gone",
             )
 

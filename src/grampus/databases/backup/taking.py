@@ -144,8 +144,8 @@ class BackupWork:
         backups = self._catalogue.observe(self._name).backups
         if base_id not in backups:
             raise BackupDamagedError(
-                f"The backup {base_id}, which this one was to stand on, is gone.",
-                "Try again: it becomes a full one.",
+                f"The backup {base_id}, the base of this one, does not exist any more.",
+                "Try again: the next backup is a full one.",
                 code="chain-broken",
             )
         return BaseBackup(id=base_id, plain_sha256=backups[base_id].data.plain_sha256)
@@ -160,8 +160,8 @@ class BackupWork:
         for snapshot in missing:
             if snapshot is not None:
                 raise GrampusError(
-                    f"The snapshot {snapshot} of {self._name} was deleted meanwhile.",
-                    "Try again, and leave snapshots alone whose names begin with `backup-`.",
+                    f"The snapshot {snapshot} of {self._name} was deleted during the backup.",
+                    "Try again, and do not delete snapshots whose names begin with `backup-`.",
                     code="snapshot-gone",
                 )
         return found
@@ -170,8 +170,8 @@ class BackupWork:
         """Where another file system was mounted or unmounted, nothing must be written."""
         if self._target.find_id() != self._order.target_id:
             raise TargetError(
-                f"{self._target.place} is not the place of backups that it was.",
-                "Mount what was there, then try again.",
+                f"{self._target.place} is not the same place of backups as before.",
+                "Mount the former place, then try again.",
                 code="target-gone",
             )
 
@@ -250,7 +250,7 @@ def _ask(ports: StepPorts, spec: DatabaseSpec, statements: str) -> list[tuple[st
 
 def _backup_steps(ports: StepPorts, order: BackupOrder) -> list[Step]:
     work = BackupWork(ports, order)
-    what = "all of it" if order.base is None else f"what is new since {order.base}"
+    what = "all data" if order.base is None else f"the changes since {order.base}"
     return [
         Step(
             "snapshot",
@@ -266,7 +266,7 @@ def _backup_steps(ports: StepPorts, order: BackupOrder) -> list[Step]:
         ),
         Step(
             "spent",
-            "Let the snapshot go that the backup before was read from",
+            "Delete the previous backup's snapshot",
             work.drop_spent_snapshots,
         ),
     ]

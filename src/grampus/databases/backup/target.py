@@ -91,8 +91,8 @@ def parse_target_id(text: str, file: str) -> str:
     found = text.strip()
     if len(found) != 2 * TARGET_ID_BYTES or not set(found) <= set("0123456789abcdef"):
         raise GrampusError(
-            f"The file {file} does not hold the id of a place of backups.",
-            "Choose an empty place, or bring that file back.",
+            f"The file {file} does not have the id of a place of backups.",
+            "Choose an empty place, or restore that file.",
             code="no-target",
         )
     return found

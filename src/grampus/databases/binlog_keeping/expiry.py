@@ -87,7 +87,7 @@ def parse_retention_s(text: str) -> int:
     if retention_s > MAX_RETENTION_S:
         raise UsageError(
             f"Binary logs cannot be kept for {format_interval(retention_s)}.",
-            f"Choose {format_interval(MAX_RETENTION_S)} at most.",
+            f"Choose at most {format_interval(MAX_RETENTION_S)}.",
             code="invalid-interval",
         )
     return retention_s

@@ -250,18 +250,22 @@ def _held_event(database: str, held: Held) -> ControllerEvent:
     details = {"held_bytes": held.size_bytes, "bound_bytes": held.bound_bytes}
     name, need = database, held.need
     if need.who == "archive":
-        text = f"Binary logs of {name} that are not archived fill most of their room of {bound}."
+        text = (
+            f"Binary logs of {name} that are not archived use most of their space limit of {bound}."
+        )
         remedy = (
-            f"They are deleted once they fill it, and the archive then has a gap. `grampus db show "
-            f"{name}` says why they are not archived; `grampus db resize {name} --size SIZE` gives "
-            "them more room."
+            "Grampus deletes them when they reach the limit, and the archive then has a gap. "
+            f"`grampus db show {name}` shows why they are not archived. `grampus db resize "
+            f"{name} --size SIZE` raises the limit."
         )
     else:
-        text = f"Binary logs of {name} kept for {need.words} fill most of their room of {bound}."
+        text = (
+            f"Binary logs of {name} kept for {need.words} use most of their space limit of {bound}."
+        )
         remedy = (
-            "They are deleted once they fill it, and the replica must then be renewed. `grampus "
-            f"db start {need.name}` starts it; `grampus db replica remove {need.name} --yes` "
-            "removes it."
+            "Grampus deletes them when they reach the limit, and the replica must then be "
+            f"renewed. `grampus db start {need.name}` starts it. `grampus db replica remove "
+            f"{need.name} --yes` removes it."
         )
     # An id for each that is warned of: several can hold logs of one database.
     kind = f"{LOGS_HELD}-{need.name}" if need.name else LOGS_HELD
@@ -271,26 +275,27 @@ def _held_event(database: str, held: Held) -> ControllerEvent:
 def _given_up_event(database: str, need: Need) -> ControllerEvent:
     if need.who == "archive":
         text = (
-            f"Binary logs of {database} were deleted before they were archived, since they filled "
-            "their room: moments between the archive's end and the next backup cannot be restored."
+            f"Binary logs of {database} were deleted before they were archived, because they "
+            "reached their space limit: moments between the end of the archive and the next "
+            "backup cannot be restored."
         )
         remedy = f"Take a backup now: `grampus db backup create {database} --to PLACE`."
         return ControllerEvent(database, "archive-gave-way", text, "warning", {}, remedy)
     text = (
-        f"Binary logs of {database} that {need.words} may need were deleted, since they filled "
-        "their room."
+        f"Binary logs of {database} that {need.words} may need were deleted, because they "
+        "reached their space limit."
     )
     remedy = (
-        f"`grampus db replica list {database}` says whether it can catch up; `grampus serve` "
-        f"renews it if not, and so does `grampus db replica renew {need.name}`."
+        f"`grampus db replica list {database}` shows whether it can catch up. If not, "
+        f"`grampus serve` renews it, or `grampus db replica renew {need.name}`."
     )
     return ControllerEvent(database, f"replica-gave-way-{need.name}", text, "warning", {}, remedy)
 
 
 def _cut_event(database: str) -> ControllerEvent:
     text = (
-        f"Binary logs of {database} were deleted before their retention was over, since they "
-        "filled their room."
+        f"Binary logs of {database} were deleted before the end of their retention, because "
+        "they reached their space limit."
     )
-    remedy = f"`grampus db resize {database} --size SIZE` gives them more room."
+    remedy = f"`grampus db resize {database} --size SIZE` raises the limit."
     return ControllerEvent(database, "retention-cut", text, "warning", {}, remedy)

@@ -66,8 +66,8 @@ def observe_previous(administrator: Administrator, log: str) -> GtidSet:
             text = row[5].replace("\\n", "").strip("[]")
             return parse_gtid_set(administrator.flavour, text)
     raise GrampusError(
-        f"The binary log {log} does not say which transactions were before it.",
-        "`grampus db restart NAME` begins a new one; then try again.",
+        f"The binary log {log} does not list its previous transactions.",
+        "`grampus db restart NAME` starts a new binary log. Then try again.",
     )
 
 

@@ -54,7 +54,7 @@ def clone_steps(ports: StepPorts, order: CloneOrder) -> list[Step]:
         )
         release = Step(
             "release",
-            "Leave that snapshot to the clone alone",
+            f"Remove that snapshot from {source}, and keep it for the clone",
             lambda: ports.volumes.ensure_snapshot_released(source, snapshot),
         )
         fill, meanwhile = [take, clone], [release]
@@ -65,7 +65,7 @@ def _flatten_steps(ports: StepPorts, order: FlattenOrder) -> list[Step]:
     return [
         Step(
             "flatten",
-            f"Copy what the volume of {order.name} shares with others",
+            f"Copy the data that the volume of {order.name} shares with others",
             lambda: ports.volumes.ensure_flattened(order.name),
         )
     ]
@@ -73,7 +73,7 @@ def _flatten_steps(ports: StepPorts, order: FlattenOrder) -> list[Step]:
 
 CLONE = DatabaseOperation(
     kind="db.clone",
-    what="making of the clone",
+    what="creation of the clone",
     document=CloneOrder,
     build=clone_steps,
     subject=lambda order: order.spec.name,

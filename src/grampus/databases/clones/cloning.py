@@ -123,7 +123,7 @@ class DatabaseClones:
 def _named_snapshot(request: CloneRequest, snapshots: list[SnapshotInfo]) -> SnapshotInfo | None:
     if request.source == request.name:
         raise RefusedError(
-            f"A clone of {request.source} needs a name of its own.",
+            f"The clone of {request.source} needs another name than {request.source}.",
             "Choose another name.",
             code="name-taken",
         )

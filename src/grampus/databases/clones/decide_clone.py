@@ -50,7 +50,7 @@ def decide_clone_request(
         raise RefusedError(
             f"A clone of {source.name} has at least {format_bytes(least_bytes)}, not "
             f"{format_bytes(size_bytes)}.",
-            "Leave --size out, or ask for more.",
+            "Remove --size, or choose a larger size.",
             code="shrink",
         )
     write_path = request.write_path or source.write_path
@@ -76,9 +76,9 @@ def require_depth(source: str, depth: int) -> None:
     """
     if depth >= MAX_DEPTH:
         raise RefusedError(
-            f"The volume of {source} stands on {depth} others already, and every read of what was "
-            "never changed goes through them.",
-            f"Let it stand alone first: `grampus db flatten {source}`.",
+            f"The volume of {source} already has a chain of {depth} parents, and reads of "
+            "unchanged data go through all of them.",
+            f"Make the volume independent first: `grampus db flatten {source}`.",
             code="too-deep",
         )
 

@@ -8,7 +8,7 @@ from grampus.core.errors import GrampusError
 from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.operating import DatabaseOperations
 
-_STOPPED = "it is stopped, and could not be started while its volume is flattened"
+_STOPPED = "it is stopped, and could not be started during the flattening"
 _BUSY = "another command works on it"
 
 

@@ -44,7 +44,7 @@ class GoldenVolumes:
         Ctrl-C undoes the making and ends the creation. In a dry run the making is part of the plan.
         """
         runner, size = self._operations.runner, format_bytes(golden.size_bytes)
-        making = f"Make the golden volume {golden.name} of {size}, once for all of its kind"
+        making = f"Create the golden volume {golden.name} of {size}, for all databases of this type"
         try:
             with runner.part_of_plan():
                 if not self._is_there(golden):
@@ -54,12 +54,13 @@ class GoldenVolumes:
                     self._operations.settle(golden.name)
                     if not self._is_there(golden):
                         self._operations.progress.note(
-                            f"The first database of its kind: {golden.name} is made for all."
+                            "This is the first database of its type: Grampus creates the "
+                            f"golden volume {golden.name} for all of them."
                         )
                         self._operations.run(GOLDEN, golden)
         except GrampusError as error:
             self._operations.progress.note(
-                f"No golden volume, so the data directory is initialised: {error}"
+                f"There is no golden volume, so the data directory is initialised: {error}"
             )
             return None
         if runner.is_planning and not self._is_there(golden):  # it gets its namespace as it is made

@@ -114,7 +114,7 @@ def _golden_steps(ports: StepPorts, golden: GoldenSpec) -> list[Step]:
         Step("detach", "Detach it", work.detach),
         Step(
             "snapshot",
-            "Take the snapshot that databases are cloned from",
+            "Take the snapshot for clones",
             lambda: ports.volumes.ensure_snapshot(name, GOLDEN_SNAPSHOT),
         ),
     ]
@@ -122,7 +122,7 @@ def _golden_steps(ports: StepPorts, golden: GoldenSpec) -> list[Step]:
 
 GOLDEN = DatabaseOperation(
     kind="db.golden",
-    what="making of the golden volume",
+    what="creation of the golden volume",
     document=GoldenSpec,
     build=_golden_steps,
     subject=lambda golden: golden.name,

@@ -309,6 +309,6 @@ def _failed(host: Host, plan: InstancePlan, daemon: str) -> GrampusError:
     return GrampusError(
         f"The passwords of the copy {plan.database} could not be changed: "
         f"{last_words(host, daemon)}",
-        "See whether its volume is full, then try again.",
+        "Check whether its volume is full, then try again.",
         code="identity-failed",
     )

@@ -55,5 +55,7 @@ def decide_news(lasting: Mapping[Key, ControllerEvent], events: Sequence[Control
         now.setdefault(key, event)
     for key, event in lasting.items():
         if key not in now:
-            told.append(replace(event, level="recovered", text=f"Over: {event.text}", remedy=""))
+            told.append(
+                replace(event, level="recovered", text=f"Resolved: {event.text}", remedy="")
+            )
     return News(told, now)

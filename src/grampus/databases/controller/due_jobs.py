@@ -48,6 +48,8 @@ class DueJob(Generic[SessionT]):
 def failure_of(database: str, error: GrampusError | OSError) -> ControllerEvent:
     """What to tell of an error with one database; empty: with all."""
     if not isinstance(error, GrampusError):
-        return ControllerEvent(database, "failed", f"The system refused: {error}.", "failed")
+        return ControllerEvent(
+            database, "failed", f"The system reported an error: {error}.", "failed"
+        )
     code = {"code": error.code}
     return ControllerEvent(database, "failed", error.problem, "failed", code, error.remedy)

@@ -31,16 +31,16 @@ def members_of(specs: tuple[DatabaseSpec, ...]) -> tuple[Member, ...]:
 def _endpoint_steps(ports: StepPorts, order: EndpointOrder) -> list[Step]:
     endpoint, name = order.endpoint, order.database
     work = EndpointWork(ports, name, order.port, members_of(order.members))
-    led_to = ", ".join(endpoint.members) or "nobody"
+    led_to = ", ".join(endpoint.members) or "no replica"
     record = Step(
         "record",
-        f"Record where the read-only endpoint of {name} is served, and that it leads to {led_to}",
+        f"Record the host of the read-only endpoint of {name}, and its targets: {led_to}",
         lambda: work.record(endpoint),
     )
-    leave = Step("leave", "Serve it nowhere else", work.leave)
+    leave = Step("leave", "Stop it on all other hosts", work.leave)
     if endpoint.host is None:
         return [record, leave]
-    return [record, leave, Step("serve", f"Serve it on {endpoint.host}", work.serve)]
+    return [record, leave, Step("serve", f"Run it on {endpoint.host}", work.serve)]
 
 
 CHANGE_ENDPOINT = DatabaseOperation(

@@ -176,9 +176,8 @@ class EndpointWork:
                 raise GrampusError(
                     f"HAProxy of the read-only endpoint of {self._database} ended on {host.name}: "
                     f"{last_words(host, self._daemon)}",
-                    "Correct what the message says. `grampus serve` starts HAProxy again, and so "
-                    "does "
-                    "`grampus db replica due`.",
+                    "Fix the error above. `grampus serve` and `grampus db replica due` start "
+                    "HAProxy again.",
                     code="endpoint-stopped",
                 )
             return self._asked(host, render_look()) is not None
@@ -243,8 +242,8 @@ def require_haproxy(host: Host) -> None:
     found = host.run(["test", "-x", HAPROXY], check=False)
     if found.returncode != 0:
         raise GrampusError(
-            f"The host {host.name} has no HAProxy, which serves read-only endpoints.",
-            "Its image is of an earlier release; a lab that is made anew has one. Replicas can be "
-            "read at their own addresses meanwhile.",
+            f"The host {host.name} has no HAProxy, which is needed for read-only endpoints.",
+            "Its image belongs to an earlier release. A new lab has HAProxy. Meanwhile, "
+            "connect to the addresses of the replicas.",
             code="no-haproxy",
         )

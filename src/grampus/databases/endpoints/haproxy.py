@@ -156,6 +156,7 @@ def _slot(index: int) -> str:
 
 def _not_read(answer: str) -> GrampusError:
     return GrampusError(
-        f"HAProxy says of its servers what cannot be read: {answer.strip()!r:.120}.",
-        "Is it of a release before 2.6? Read the log of its daemon, and report this.",
+        f"HAProxy's answer about its servers is not valid: {answer.strip()!r:.120}.",
+        "Check that HAProxy is version 2.6 or later. Read the log of its daemon, and report "
+        "this error.",
     )

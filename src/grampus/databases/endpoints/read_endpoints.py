@@ -87,7 +87,7 @@ class ReadEndpoints:
             if CHANGE_ENDPOINT.parse(operation.spec) == order:
                 found = operation
             else:
-                self._operations.give_up(operation, "by then it was to be another one")
+                self._operations.give_up(operation, "the endpoint needed another change meanwhile")
         return found
 
     def _is_served(self, order: EndpointOrder) -> bool:

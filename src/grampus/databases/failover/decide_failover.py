@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from grampus.core.clock import format_duration
 from grampus.core.errors import RefusedError, UsageError
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.placement import HostLoad
@@ -36,18 +37,18 @@ def require_lost(spec: DatabaseSpec, signs: HostSigns, *, shall_run: bool, force
     name, host = spec.name, spec.host
     if signs.reachable and (signs.serves or not shall_run):
         raise RefusedError(
-            f"The host {host} answers, and so the database {name} need not be taken from it.",
-            f"`grampus db move {name} --host HOST` moves it and loses nothing, and `grampus db "
-            f"restart {name}` restarts a server that hangs; --force takes the database from {host} "
-            "all the same.",
+            f"The host {host} answers, so the database {name} needs no failover.",
+            f"`grampus db move {name} --host HOST` moves it without a loss, and `grampus db "
+            f"restart {name}` restarts a server that hangs. --force takes the database from "
+            f"{host} anyway.",
             code="host-answers",
         )
     if signs.serves:
         raise RefusedError(
             f"The host {host} cannot be reached, but the database {name} still answers clients at "
             f"{spec.address}:{spec.port}.",
-            f"Look at the network between this machine and {host}. --force takes the database from "
-            f"{host} all the same: its sessions end.",
+            f"Check the network between this machine and {host}. --force takes the database "
+            f"from {host} anyway: its sessions end.",
             code="still-serving",
         )
 
@@ -64,10 +65,10 @@ def require_consent(
         return None
     if not accepts_loss:
         raise RefusedError(
-            f"The database {spec.name} has the write path cache: the log on {needed_log} may hold "
-            f"commits of its last {spec.max_lag_ms} ms that the cluster lacks, and the failover "
-            "gives them up.",
-            f"If {needed_log} can come back soon, wait for it. To go on without them, add "
+            f"The database {spec.name} has the write path cache: the log on {needed_log} may "
+            f"have commits of its last {format_duration(spec.max_lag_ms / 1000)} that the "
+            "cluster lacks. The failover loses them.",
+            f"If {needed_log} can come back soon, wait for it. To accept the loss, add "
             f"--accept-loss: `grampus db failover {spec.name} --accept-loss`.",
             code="may-lose",
         )
@@ -82,14 +83,15 @@ def decide_targets(loads: Sequence[HostLoad], former: str, asked: str | None) ->
     if asked is not None:
         if asked == former:
             raise UsageError(
-                f"The database is on {former} already.", "Choose another host with --to."
+                f"The database already runs on {former}.", "Choose another host with --to."
             )
         return [asked]
     others = [load for load in loads if load.reachable and load.name != former]
     if not others:
         raise RefusedError(
-            f"No host but {former} can be reached.",
-            "Bring another host up (`grampus lab status` shows which are down), then try again.",
+            f"No host except {former} can be reached.",
+            "Start another host (`grampus lab status` shows the hosts that are down), then "
+            "try again.",
             code="no-host",
         )
     return [load.name for load in sorted(others, key=lambda load: (load.databases, load.name))]

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 
 from pydantic import BaseModel, ConfigDict
 
+from grampus.core.clock import format_duration
 from grampus.core.errors import NotFoundError
 from grampus.databases.database_work import SWITCH_CPUS, DatabaseWork, discard
 from grampus.databases.kept_certificates import place_certificates
@@ -111,7 +112,8 @@ def _failover_steps(ports: StepPorts, order: FailoverOrder) -> list[Step]:
     log = (
         ""
         if order.may_lose_ms is None
-        else f", and give up its log there: at most {order.may_lose_ms} ms of commits"
+        else f", and lose the commits of at most {format_duration(order.may_lose_ms / 1000)} "
+        "in its log there"
     )
     taking = [
         Step("prepare", f"Write its certificates to {there}", work.prepare, work.unprepare),
@@ -119,15 +121,13 @@ def _failover_steps(ports: StepPorts, order: FailoverOrder) -> list[Step]:
         Step("silence", f"Stop the server on {lost}, if {lost} can be reached", work.silence),
         Step("record", f"Record that {name} is on {there}", work.record),
     ]
-    metadata = Step("metadata", "Note it on the image", on_there.write_facts)
+    metadata = Step("metadata", "Record it in the metadata of the image", on_there.write_facts)
     if not order.running:
         return [*taking, metadata]
     return [
         *taking,
         Step("address", f"Give {there} the address {spec.address}", on_there.address_changes()[0]),
-        Step(
-            "attach", f"Attach the volume to {there}, with all that its journal holds", work.attach
-        ),
+        Step("attach", f"Attach the volume to {there}, and apply its journal", work.attach),
         Step("files", "Write configuration", on_there.files),
         Step("serve", f"Start the server on {there}", work.serve),
         metadata,

@@ -138,7 +138,7 @@ class DatabaseFailovers:
             for operation in operations.unfinished(name):
                 if operation.kind in GIVEN_UP:
                     self._note_left(name, operation.spec)
-                    operations.give_up(operation, f"a failover took its place: {error}")
+                    operations.give_up(operation, f"a failover replaced it: {error}")
 
     def _note_left(self, name: str, document: dict[str, object]) -> None:
         """What a move or failover that is given up may have put on the host that it was to."""
@@ -175,14 +175,15 @@ class DatabaseFailovers:
             try:
                 return self._require_able(spec, name)
             except GrampusError as error:
-                self._operations.progress.note(f"{name} is passed over: {error.problem}")
+                self._operations.progress.note(f"{name} is skipped: {error.problem}")
         return self._require_able(spec, last)
 
     def _require_able(self, spec: DatabaseSpec, name: str) -> Host:
         host = self._operations.fleet.host(name)
         if not self._operations.fleet.is_reachable(name):
             raise HostUnreachableError(
-                f"The host {name} cannot be reached.", "Choose another host, or bring it back."
+                f"The host {name} cannot be reached.",
+                f"Choose another host, or start {name} again.",
             )
         request = CreateRequest(
             name=spec.name,

@@ -121,7 +121,7 @@ def decide_growth(look: Look) -> Growth:
     )
     if size_bytes >= rule.up_to_bytes:
         ceiling = format_bytes(rule.up_to_bytes)
-        return Growth(refusal=f"{used}: its rule allows {ceiling}, which it has.")
+        return Growth(refusal=f"{used}: it has reached the limit of its rule, {ceiling}.")
     if room.problem is not None:
         return Growth(refusal=f"{used}: {room.problem}.")
     used_bytes = look.file_system.size_bytes - look.file_system.free_bytes
@@ -138,7 +138,7 @@ def decide_growth(look: Look) -> Growth:
     if target_bytes - size_bytes < min(MIN_GROWTH_BYTES, rule.up_to_bytes - size_bytes):
         left = format_bytes(room.until_nearly_full_bytes)
         return Growth(
-            refusal=f"{used}: the pool '{room.pool}' takes {left} more before it is nearly full."
+            refusal=f"{used}: the pool '{room.pool}' has only {left} left before it is nearly full."
         )
     return Growth(to_bytes=target_bytes)
 
@@ -182,4 +182,4 @@ def describe_room(file_system: FileSystem) -> str:
         f"{file_system.used_ratio:.0%} of {format_bytes(file_system.size_bytes)} used, "
         f"{format_bytes(file_system.free_bytes)} free"
     )
-    return f"{room}: full, whoever writes waits" if file_system.is_full else room
+    return f"{room}: full, so all writes wait" if file_system.is_full else room

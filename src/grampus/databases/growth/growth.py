@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from grampus.ceph.fullness import PoolRoom
+from grampus.core.clock import format_moment
 from grampus.core.errors import NotFoundError, RefusedError
 from grampus.databases.growth.decide_growth import (
     FileSystem,
@@ -149,8 +150,8 @@ class DatabaseGrowth:
             guard = record.guard or self._find_unrecorded(record)
             if guard is None:
                 raise RefusedError(
-                    f"The database {name} is not kept from writing.",
-                    f"`grampus db growth show {name}` shows what room it has.",
+                    f"The guard does not block writes of the database {name}.",
+                    f"`grampus db growth show {name}` shows its free space.",
                     code="not-closed",
                 )
             now = self.operations.clock.now()
@@ -212,8 +213,9 @@ class DatabaseGrowth:
         administrator = running_administrator(self.operations.ports, record.spec)
         if record.guard is None and administrator and observe_read_only(administrator):
             raise RefusedError(
-                f"The database {record.spec.name} is read-only already, not by the guard.",
-                f"Give it room: `grampus db resize {record.spec.name} --size SIZE`.",
+                f"The database {record.spec.name} is already read-only, but not because of "
+                "the guard.",
+                f"Grow the volume: `grampus db resize {record.spec.name} --size SIZE`.",
                 code="read-only",
             )
 
@@ -255,7 +257,7 @@ def reserve_of(record: DatabaseRecord) -> Reserve:
 
 
 def _guard_change(record: DatabaseRecord, guard: GuardState | None) -> GuardChange:
-    summary = "there is room" if guard is None else guard.reason
+    summary = "there is space" if guard is None else guard.reason
     if guard is not None and guard.state == "released" and guard.until is not None:
-        summary = f"until {guard.until:%Y-%m-%d %H:%M:%S}, to make room"
+        summary = f"until {format_moment(guard.until)}, to free space"
     return GuardChange(spec=record.spec, guard=guard, former=record.guard, summary=summary)

@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from grampus.core.clock import format_moment
 from grampus.core.errors import UsageError
 from grampus.core.units import MIB, TIB, format_bytes, parse_bytes
 
@@ -58,7 +59,7 @@ def parse_when_percent(text: str) -> int:
     percent = _parse_percent(text)
     if percent is None or not MIN_WHEN_PERCENT <= percent <= MAX_WHEN_PERCENT:
         raise UsageError(
-            f"{text!r} says not when to grow.",
+            f"{text!r} is not a percentage for growth.",
             f"Write a percentage from {MIN_WHEN_PERCENT}% to {MAX_WHEN_PERCENT}%, such as 80%.",
             code="invalid-rule",
         )
@@ -71,7 +72,7 @@ def parse_step(text: str) -> tuple[int | None, int | None]:
         percent = _parse_percent(text)
         if percent is None or not 1 <= percent <= MAX_STEP_PERCENT:
             raise UsageError(
-                f"{text!r} is no step of growth.",
+                f"{text!r} is not a growth step.",
                 f"Write 1% to {MAX_STEP_PERCENT}%, or a size such as 2G.",
                 code="invalid-rule",
             )
@@ -79,7 +80,8 @@ def parse_step(text: str) -> tuple[int | None, int | None]:
     step_bytes = parse_bytes(text, what="step")
     if step_bytes < MIN_STEP_BYTES:
         raise UsageError(
-            f"A step of {format_bytes(step_bytes)} is too small: it would be taken all the time.",
+            f"A step of {format_bytes(step_bytes)} is too small: the volume would grow all "
+            "the time.",
             f"Choose at least {format_bytes(MIN_STEP_BYTES)}, or a percentage.",
             code="invalid-rule",
         )
@@ -90,14 +92,14 @@ def require_rule(rule: GrowthRule, size_bytes: int) -> GrowthRule:
     """The rule if a volume of that size can grow by it. Raises UsageError."""
     if not size_bytes < rule.up_to_bytes <= MAX_UP_TO_BYTES:
         why = (
-            f"the volume has {format_bytes(size_bytes)} already"
+            f"the volume already has {format_bytes(size_bytes)}"
             if rule.up_to_bytes <= size_bytes
-            else "no volume can be so big"
+            else "this is larger than the maximum"
         )
         raise UsageError(
             f"The volume cannot grow up to {format_bytes(rule.up_to_bytes)}: {why}.",
-            f"Choose more than {format_bytes(size_bytes)}, and {format_bytes(MAX_UP_TO_BYTES)} "
-            "at most.",
+            f"Choose more than {format_bytes(size_bytes)}, and at most "
+            f"{format_bytes(MAX_UP_TO_BYTES)}.",
             code="invalid-rule",
         )
     return rule
@@ -116,8 +118,9 @@ def describe_guard(guard: GuardState | None) -> str:
     if guard is None:
         return "open"
     if guard.state == "closed":
-        return f"read-only since {guard.since:%Y-%m-%d %H:%M:%S}: {guard.reason}"
-    return f"released until {guard.until:%Y-%m-%d %H:%M:%S}, to make room"
+        return f"read-only since {format_moment(guard.since)}: {guard.reason}"
+    until = f" until {format_moment(guard.until)}" if guard.until is not None else ""
+    return f"released{until}, to free space"
 
 
 def details_of_growth(rule: GrowthRule | None, guard: GuardState | None) -> dict[str, str]:

@@ -109,13 +109,13 @@ def _rule_steps(ports: StepPorts, change: GrowthChange) -> list[Step]:
         ports.volumes.set_metadata(name, {RULE_KEY: said})
 
     title = (
-        f"Let {name} grow no more by itself"
+        f"Remove the growth rule of {name}"
         if change.rule is None
-        else f"Let {name} grow by itself {change.summary}"
+        else f"Set the growth rule of {name}: {change.summary}"
     )
     return [
         Step("record", title, lambda: ports.records.change(name, growth=change.rule)),
-        Step("metadata", "Note it on the image", lambda: note(change.rule)),
+        Step("metadata", "Record it in the metadata of the image", lambda: note(change.rule)),
     ]
 
 
@@ -138,7 +138,7 @@ def _close_steps(ports: StepPorts, change: GuardChange) -> list[Step]:
         _record_step(ports, change, f"Record that {spec.name} is read-only"),
         Step(
             "server",
-            f"Let nobody write to {spec.name}",
+            f"Block writes to {spec.name}",
             lambda: ensure_closed(ports, spec),
             None if was_closed else lambda: ensure_open(ports, spec),
         ),
@@ -148,8 +148,8 @@ def _close_steps(ports: StepPorts, change: GuardChange) -> list[Step]:
 def _open_steps(ports: StepPorts, change: GuardChange) -> list[Step]:
     spec = change.spec
     return [
-        Step("server", f"Let users write to {spec.name}", lambda: ensure_open(ports, spec)),
-        _record_step(ports, change, f"Record that {spec.name} can be written to"),
+        Step("server", f"Allow writes to {spec.name}", lambda: ensure_open(ports, spec)),
+        _record_step(ports, change, f"Record that {spec.name} is writable"),
     ]
 
 

@@ -195,7 +195,7 @@ class GrowthGuard:
             memory.growth_failures += 1
             wait_s = decide_wait_s(LOOK_EVERY_S, memory.growth_failures)
             memory.grows_again_s = now_s + wait_s
-            memory.growth_failure = f"The volume of {name} could not be grown by its rule: {error}"
+            memory.growth_failure = f"The volume of {name} could not grow by its rule: {error}"
             return None
         memory.growth_failure, memory.growth_failures = None, 0
         size_bytes = grown.spec.size_bytes
@@ -283,7 +283,7 @@ def _describe_waiting(growth: DatabaseGrowth, name: str) -> str:
         kind = find_operation_type(operation.kind)
         what = "operation" if kind is None else kind.what
         held_by = f"the {what} {name} ({operation.kind})"
-    return f"The volume of {name} is to grow by its rule, and waits until {held_by} has ended."
+    return f"The volume of {name} is due to grow by its rule, but waits for the end of {held_by}."
 
 
 def _closed_event(name: str, guard: GuardState) -> ControllerEvent:
@@ -293,8 +293,8 @@ def _closed_event(name: str, guard: GuardState) -> ControllerEvent:
         f"The database {name} is read-only: {guard.reason}.",
         "warning",
         {"since": guard.since.isoformat()},
-        f"`grampus db resize {name} --size SIZE` gives it room, `grampus db growth release {name}` "
-        "lets its users make some.",
+        f"`grampus db resize {name} --size SIZE` grows its volume. `grampus db growth release "
+        f"{name}` lets its users free space.",
     )
 
 
@@ -302,12 +302,12 @@ def _unclosed_event(
     name: str, guard: GuardState, error: GrampusError, *, is_full: bool
 ) -> ControllerEvent:
     """Of a database that should be read-only and is not, or is so for another reason."""
-    resize = f"`grampus db resize {name} --size SIZE` gives it room"
+    resize = f"`grampus db resize {name} --size SIZE` grows its volume"
     if error.code == "read-only":
         text = f"The database {name}, which is read-only anyway, is nearly full: {guard.reason}."
         return ControllerEvent(name, "nearly-full", text, "warning", {}, f"{resize}.")
     if is_full:
-        text = f"The volume of {name} is full: its server waits, and so do its clients."
-        remedy = f"{resize}; it goes on by itself, a minute later at most."
+        text = f"The volume of {name} is full: its server and its clients wait."
+        remedy = f"{resize}. The server then continues within a minute."
         return ControllerEvent(name, "disk-full", text, "failed", {"code": error.code}, remedy)
     return failure_of(name, error)

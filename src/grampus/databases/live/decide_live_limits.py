@@ -65,7 +65,7 @@ def decide_live_pool(settings: ServerSettings, running: RunningPool, database: s
         raise RefusedError(
             f"The buffer pool of {database} cannot be made smaller than "
             f"{format_bytes(running.unit_bytes)} while its server runs.",
-            f"Stop it first (`grampus db stop {database}`), or leave it more memory.",
+            f"Stop the database first (`grampus db stop {database}`), or choose a larger --memory.",
             code="needs-restart",
         )
     return size_bytes

@@ -16,15 +16,15 @@ ParameterKind = Literal["number", "switch", "words"]
 # `ignored`: the server took it from its option file, and has no such variable (any more).
 ParameterState = Literal["in effect", "pending restart", "adjusted", "ignored", "unknown"]
 
-_PATHS = "its paths are Grampus's own"
-_IDENTITY = "Grampus gives each server its identity and its address"
-_SECURITY = "Grampus keeps connections encrypted and accounts apart"
-_SAFETY = "another value could lose or tear what was committed"
+_PATHS = "Grampus sets its paths"
+_IDENTITY = "Grampus sets the identity and the address of each server"
+_SECURITY = "Grampus enforces encrypted connections and separate accounts"
+_SAFETY = "another value could lose or tear committed data"
 _LIMITS = "it follows from the database's limits: `grampus db set NAME --memory SIZE`"
-_REPLICATION = "snapshots, clones and restores count on Grampus's own"
-_STATE = "Grampus's own operations set it"
-_CORES = "a core dump would hold the rows and passwords that are in the server's memory"
-_FACT = "it is what the server says about itself"
+_REPLICATION = "snapshots, clones and restores need the value of Grampus"
+_STATE = "operations of Grampus set it"
+_CORES = "a core dump would contain rows and passwords from the server's memory"
+_FACT = "it is read-only information of the server"
 
 # What nobody but Grampus sets, and why. Beside its own options, those that would undo them.
 OWN_PARAMETERS: Mapping[str, str] = {
@@ -214,7 +214,7 @@ def parse_assignment(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise UsageError(
-            f"{text!r} sets no parameter.",
+            f"{text!r} is not NAME=VALUE.",
             "Write NAME=VALUE, such as innodb_io_capacity=500.",
             code="invalid-parameter",
         )
@@ -235,7 +235,7 @@ def find_variable(name: str, variables: Mapping[str, Variable]) -> Variable:
             f"The server has no parameter '{name}'.",
             f"Did you mean '{meant}'?"
             if meant
-            else "`grampus db parameter list NAME --all` shows what it has.",
+            else "`grampus db parameter list NAME --all` shows all parameters.",
             code="unknown-parameter",
         )
     return found
@@ -257,7 +257,7 @@ def require_option(database: str, name: str, *, is_mysql: bool) -> None:
     """Raise RefusedError with code `session-parameter` for one that no option file can set."""
     if is_session_variable(name, is_mysql=is_mysql):
         raise RefusedError(
-            f"The parameter {name} cannot be kept for the whole server: its option file has no "
+            f"The parameter {name} cannot be set for the whole server: the option file has no "
             "such option.",
             f"Set it in each session (`SET SESSION {name} = ...`), or for each new session of "
             f'users: `grampus db parameter set {database} init_connect "SET {name} = ..."`.',
@@ -279,7 +279,7 @@ def decide_value(variable: Variable, text: str) -> ParameterValue:
     if variable.kind == "switch":
         word = _SWITCH.get(text.lower())
         if word is None:
-            raise _invalid(variable, text, "It is ON or OFF.")
+            raise _invalid(variable, text, "Choose ON or OFF.")
         return ParameterValue(word, word)
     if variable.choices:
         _require_choices(variable, text)
@@ -293,11 +293,11 @@ def _parse_number(variable: Variable, text: str) -> str:
     except InvalidOperation:
         number = None
     if match is None or number is None:
-        raise _invalid(variable, text, "It is a number.")
+        raise _invalid(variable, text, "Choose a number.")
     number *= _FACTORS[match["unit"].upper()] if match["unit"] else 1
     lowest, highest = variable.lowest, variable.highest
     if (lowest is not None and number < lowest) or (highest is not None and number > highest):
-        raise _invalid(variable, text, f"It is between {lowest} and {highest}.")
+        raise _invalid(variable, text, f"Choose a number between {lowest} and {highest}.")
     return str(int(number)) if number == number.to_integral_value() else str(number)
 
 
@@ -311,13 +311,15 @@ def _require_choices(variable: Variable, text: str) -> None:
                 text,
                 f"Did you mean '{known[meant]}'?"
                 if meant
-                else f"It is one of {', '.join(variable.choices)}.",
+                else f"Choose one of {', '.join(variable.choices)}.",
             )
 
 
 def _invalid(variable: Variable, text: str, remedy: str) -> UsageError:
     return UsageError(
-        f"{text!r} is no value of the parameter {variable.name}.", remedy, code="invalid-value"
+        f"{text!r} is not a valid value of the parameter {variable.name}.",
+        remedy,
+        code="invalid-value",
     )
 
 
@@ -325,8 +327,7 @@ def explain_risk(name: str, value: str) -> str | None:
     """What a value that is allowed may cost, as a sentence; None when it costs nothing."""
     if name in _DURABILITY and value != "1":
         return (
-            f"With {name} = {value}, a crash of the server or its host may lose commits that "
-            "clients were told are done."
+            f"With {name} = {value}, a crash of the server or its host can lose confirmed commits."
         )
     return None
 

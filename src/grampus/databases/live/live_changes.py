@@ -193,7 +193,7 @@ def _limits_steps(ports: StepPorts, change: LimitsChange) -> list[Step]:
         "limits", f"Limit the server to {what}", work.set_limits, former.set_limits_or_restart
     )
     pool = Step(
-        "pool", "Fit the server's buffer pool to it", work.set_pool, former.set_pool_or_restart
+        "pool", "Resize the server's buffer pool", work.set_pool, former.set_pool_or_restart
     )
     grows = spec.memory_bytes >= change.former_memory_bytes
     live = [limits, pool] if grows else [pool, limits]
@@ -213,7 +213,7 @@ def _parameter_steps(ports: StepPorts, change: ParameterChange) -> list[Step]:
     spec, name = change.changed, change.parameter
     work, former = LiveWork(ports, spec), LiveWork(ports, change.former)
     shown = spec.parameters.get(name, "as Grampus or the server has it")
-    check = Step("check", "Let the server check it", lambda: work.check(name), work.remove_check)
+    check = Step("check", "Check it with the server", lambda: work.check(name), work.remove_check)
     apply = Step(
         "apply",
         f"Set {name} in the running server",
@@ -235,7 +235,12 @@ def _kept_steps(work: LiveWork, former: LiveWork, what: str, *, running: bool) -
     return [
         Step("record", f"Record that {what}", work.record, former.record),
         *([config] if running else []),
-        Step("metadata", "Note it on the image", work.write_facts, former.write_facts),
+        Step(
+            "metadata",
+            "Record it in the metadata of the image",
+            work.write_facts,
+            former.write_facts,
+        ),
     ]
 
 
@@ -247,7 +252,12 @@ def _restart_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
     """
     work = LiveWork(ports, spec)
     return [
-        Step("flush", "Write changed pages out", work.write_pages, work.restore_page_writing),
+        Step(
+            "flush",
+            "Write changed pages to the volume",
+            work.write_pages,
+            work.restore_page_writing,
+        ),
         Step("server", "Stop the server", DatabaseWork(ports, spec).stop_server),
         Step("serve", f"Start the {spec.flavour} server", lambda: bring_up(ports, spec)),
     ]

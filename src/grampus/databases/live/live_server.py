@@ -70,7 +70,7 @@ def _wait_for_resize(administrator: Administrator, clock: Clock) -> None:
         clock,
         lambda: _status(administrator, "Innodb_buffer_pool_resize_status_code") == "0",
         what=f"{administrator.daemon} to change the size of its buffer pool",
-        remedy="A long transaction may hold its pages; end it, then try again.",
+        remedy="A long transaction may use its pages. End the transaction, then try again.",
         timeout_s=RESIZE_TIMEOUT_S,
         interval_s=0.1,
     )
@@ -104,7 +104,7 @@ def ensure_limits(administrator: Administrator, clock: Clock, limits: Limits) ->
         wait_until(
             clock,
             taken,
-            what=f"{administrator.daemon} to give memory back",
+            what=f"{administrator.daemon} to free memory",
             timeout_s=FREEING_TIMEOUT_S,
             interval_s=0.5,
         )

@@ -35,7 +35,9 @@ def _steps(ports: StepPorts, change: PoolChange) -> list[Step]:
     name = change.database
     return [
         Step("record", f"Record the pool of '{name}'", lambda: _note_pool(ports, name)),
-        Step("metadata", "Note it on the image", lambda: _note_facts(ports, name)),
+        Step(
+            "metadata", "Record it in the metadata of the image", lambda: _note_facts(ports, name)
+        ),
     ]
 
 

@@ -98,9 +98,9 @@ class MoveWork:
         for name, content in found.items():
             if content is None:
                 raise GrampusError(
-                    f"The certificate {source / name} is gone from {self._move.former_host}.",
-                    f"`grampus db restart {self._move.changed.name}` makes new ones; "
-                    "then try again.",
+                    f"The certificate {source / name} is missing on {self._move.former_host}.",
+                    f"`grampus db restart {self._move.changed.name}` creates new "
+                    "certificates. Then try again.",
                 )
             there.write_file(target / name, content, mode=0o600, uid=MYSQL_UID, gid=MYSQL_GID)
 
@@ -192,20 +192,25 @@ def _move_steps(ports: StepPorts, move: Move) -> list[Step]:
     work = MoveWork(ports, move)
     on_there, on_here = DatabaseWork(ports, spec), DatabaseWork(ports, former)
     take, give_up = on_there.address_changes()
-    prepare = Step("prepare", f"Make its files ready on {there}", work.prepare, work.unprepare)
+    prepare = Step("prepare", f"Prepare its files on {there}", work.prepare, work.unprepare)
     record = Step(
         "record",
         f"Record that {name} is on {there}",
         lambda: ports.records.change(name, spec=spec),
         lambda: ports.records.change(name, spec=former),
     )
-    metadata = Step("metadata", "Note it on the image", on_there.write_facts, on_here.write_facts)
+    metadata = Step(
+        "metadata",
+        "Record it in the metadata of the image",
+        on_there.write_facts,
+        on_here.write_facts,
+    )
     tidy = Step("tidy", f"Remove its files on {here}", work.tidy, work.untidy)
     if not move.running:
         return [prepare, record, metadata, tidy]
     return [
         prepare,
-        Step("flush", "Write changed pages out", work.hurry, work.unhurry),
+        Step("flush", "Write changed pages to the volume", work.hurry, work.unhurry),
         Step("server", f"Stop the server on {here}", work.stop, work.return_here),
         Step("detach", f"Detach the volume from {here}", work.detach_here),
         Step("leave", f"Take the address {spec.address} away", on_here.address_changes()[1]),

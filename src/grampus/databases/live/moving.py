@@ -56,7 +56,8 @@ class DatabaseMoves:
             return None
         if not self._operations.fleet.is_reachable(host):
             raise HostUnreachableError(
-                f"The host {host} cannot be reached.", "Choose another host, or bring it back."
+                f"The host {host} cannot be reached.",
+                f"Choose another host, or start {host} again.",
             )
         self._operations.require_reachable(spec.host, name)
         request = CreateRequest(

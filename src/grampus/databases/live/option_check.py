@@ -42,16 +42,16 @@ def check_option_file(host: Host, plan: InstancePlan, parameter: str, clock: Clo
         raise UsageError(
             f"The server of {plan.database} refuses the parameter {parameter} = "
             f"{plan.parameters[parameter]}: {said}.",
-            "Choose a value within what the message says. Nothing was changed: `grampus db "
-            "parameter "
-            f"list {plan.database} --all` shows the value now.",
+            "Choose a valid value. Nothing was changed: `grampus db parameter list "
+            f"{plan.database} --all` shows the current value.",
             code="invalid-value",
         )
     if CHECKED not in log:
         raise GrampusError(
             f"The server of {plan.database} would not start with its parameters: "
             f"{' / '.join(log.splitlines()[-2:]) or 'it wrote no message'}.",
-            f"`grampus db parameter list {plan.database}` shows them; reset what is wrong.",
+            f"`grampus db parameter list {plan.database}` shows the parameters. Reset the "
+            "wrong ones.",
             code="check-failed",
         )
 

@@ -89,7 +89,7 @@ class DatabaseParameters:
         require_option(name, parameter, is_mysql=spec.flavour == "mysql")
         if not self._is_running(record):
             raise RefusedError(
-                f"The database {name} does not run, and its server alone knows its parameters.",
+                f"The database {name} does not run, and only its server knows its parameters.",
                 f"`grampus db start {name}` starts it.",
                 code="not-running",
             )
@@ -144,8 +144,8 @@ class DatabaseParameters:
         spec, parameter = record.spec, normalise_name(parameter)
         if parameter not in spec.parameters:
             raise NotFoundError(
-                f"The parameter {parameter} of {name} is as Grampus or the server has it.",
-                f"`grampus db parameter list {name}` shows what was set.",
+                f"The parameter {parameter} of {name} has its default value.",
+                f"`grampus db parameter list {name}` shows the parameters that were set.",
                 code="not-set",
             )
         statement = former = None

@@ -40,6 +40,6 @@ def parse_server_now(rows: Sequence[Row]) -> ServerNow:
         )
     except (KeyError, ValueError):
         raise GrampusError(
-            f"The server says of itself what cannot be read: {rows!r:.120}.",
-            "Try again. `grampus db connect NAME -e 'SHOW GLOBAL STATUS'` shows what it says.",
+            f"The server's answer about its state is not valid: {rows!r:.120}.",
+            "Try again. `grampus db connect NAME -e 'SHOW GLOBAL STATUS'` shows the answer.",
         ) from None

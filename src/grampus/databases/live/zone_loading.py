@@ -31,8 +31,8 @@ class TimeZoneTables:
         for follower in followers:
             self._require_running(
                 follower,
-                f"The replica needs the zones before {name}: `grampus db start {follower}`, or "
-                f"`grampus db replica remove {follower}`.",
+                f"The replica needs the zones before {name}: `grampus db start {follower}`, "
+                f"or `grampus db replica remove {follower}`.",
             )
         self._require_running(name, f"`grampus db start {name}` starts it.")
         return [*followers, name]
@@ -60,7 +60,7 @@ class TimeZoneTables:
         host = self._operations.fleet.host(spec.host)
         if observe_daemon_state(host, server_daemon_name(name)) != "running":
             raise RefusedError(
-                f"The server of {name} does not run, and it is the server that loads time zones.",
+                f"The server of {name} does not run, but it must load the time zones.",
                 remedy,
                 code="not-running",
             )

@@ -63,15 +63,15 @@ class DatabaseTrash:
         if record.spec.protected:
             raise RefusedError(
                 f"The database {name} is protected.",
-                f"`grampus db unprotect {name}` allows it to be deleted.",
+                f"`grampus db unprotect {name}` allows the deletion.",
                 code="protected",
             )
         try:
             self._operations.volumes.get(name)
         except NotFoundError:
             raise RefusedError(
-                f"The database {name} has no volume that could be kept.",
-                f"`grampus db delete {name} --now` removes what is left of it.",
+                f"The database {name} has no volume to keep.",
+                f"`grampus db delete {name} --now` removes the rest of the database.",
                 code="no-volume",
             ) from None
         self._operations.volumes.require_writable(name)
@@ -110,8 +110,8 @@ class DatabaseTrash:
         if not self._operations.fleet.is_reachable(host):
             raise HostUnreachableError(
                 f"The host {host} cannot be reached.",
-                f"Bring it back, or choose another host: `grampus db undelete {wanted} --host "
-                "HOST`.",
+                f"Start {host} again, or choose another host: `grampus db undelete {wanted} "
+                "--host HOST`.",
             )
         if name != former.name:
             # Clones know what they stand on by the image's name.
@@ -220,8 +220,8 @@ class DatabaseTrash:
     def _require_name_free(self, name: str, wanted: str) -> None:
         if self._operations.records.find(name) is not None:
             raise RefusedError(
-                f"There is a database named '{name}' by now.",
-                f"Give the other one a new name: `grampus db undelete {wanted} --as NEW`.",
+                f"A database named '{name}' exists meanwhile.",
+                f"Choose a new name: `grampus db undelete {wanted} --as NEW`.",
                 code="name-taken",
             )
         try:
@@ -229,7 +229,7 @@ class DatabaseTrash:
         except NotFoundError:
             return
         raise RefusedError(
-            f"There is a volume named '{name}' by now.",
-            f"Give the database a new name: `grampus db undelete {wanted} --as NEW`.",
+            f"A volume named '{name}' exists meanwhile.",
+            f"Choose a new name: `grampus db undelete {wanted} --as NEW`.",
             code="name-taken",
         )

@@ -29,7 +29,7 @@ def parse_changes(words: Sequence[str]) -> dict[str, str | None]:
             raise _invalid(word)
         if key in changes:
             raise UsageError(
-                f"The label '{key}' is named twice.", "Name each once.", code="invalid-label"
+                f"The label '{key}' is given twice.", "Give each label once.", code="invalid-label"
             )
         changes[key] = value if equals else None
     return changes
@@ -51,7 +51,7 @@ def decide_labels(labels: Mapping[str, str], changes: Mapping[str, str | None]) 
     if len(kept) > MAX_LABELS:
         raise RefusedError(
             f"A database has at most {MAX_LABELS} labels.",
-            "Take some away first: `grampus db label NAME KEY-`.",
+            "Remove some first: `grampus db label NAME KEY-`.",
             code="too-many-labels",
         )
     return kept
@@ -64,8 +64,8 @@ def has_labels(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
 
 def _invalid(word: str) -> UsageError:
     return UsageError(
-        f"{word!r} is no label.",
-        "Write KEY=VALUE, such as team=web, or KEY- to take it away: a key of lower-case letters, "
-        "digits and hyphens, a value of letters, digits and ._/-.",
+        f"{word!r} is not a label.",
+        "Write KEY=VALUE, such as team=web, or KEY- to remove a label. A key has lower-case "
+        "letters, digits and hyphens. A value has letters, digits and ._/-.",
         code="invalid-label",
     )

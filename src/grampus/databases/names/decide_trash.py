@@ -39,10 +39,11 @@ def decide_meant(wanted: str, trashed: Iterable[TrashedDatabase]) -> TrashedData
             return entry
     closest = closest_name(wanted, {entry.record.spec.name for entry in known})
     raise NotFoundError(
-        f"There is no database named '{wanted}' in the trash.",
+        f"The trash has no database named '{wanted}'.",
         f"Did you mean '{closest}'?"
         if closest
-        else "`grampus db trash list` shows what there is" + ("." if known else " (nothing)."),
+        else "`grampus db trash list` shows the databases in the trash"
+        + ("." if known else " (nothing)."),
     )
 
 

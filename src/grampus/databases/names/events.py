@@ -175,7 +175,7 @@ def _describe(spec: Mapping[str, Any], kind: str) -> str:
         case "db.rename" if "name" in asked and "new_name" in spec:
             return f"{asked['name']} to {spec['new_name']}"
         case "db.trash" if "expires_at" in spec:
-            return f"into the trash until {spec['expires_at'][:10]}"
+            return f"to the trash until {spec['expires_at'][:10]}"
         case "db.set" if "changed" in spec and "former" in spec:
             return _describe_written(spec, spec["changed"])
         case "db.snapshot" | "volume.snapshot" | "db.rollback" | "volume.rollback" if (

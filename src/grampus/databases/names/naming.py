@@ -35,8 +35,8 @@ class DatabaseNames:
         self._operations.require_reachable(record.spec.host, record.spec.name)
         if self._operations.volumes.lineage(name).children:
             raise RefusedError(
-                f"Clones stand on the database {name}.",
-                "Flatten them (`grampus db flatten CLONE`) or delete them first.",
+                f"The database {name} has clones.",
+                "Make the clones independent (`grampus db flatten CLONE`), or delete them first.",
                 code="has-clones",
             )
         return RenameOrder(
@@ -62,7 +62,7 @@ class DatabaseNames:
     def _require_name_free(self, name: str) -> None:
         if self._operations.records.find(name) is not None:
             raise RefusedError(
-                f"There is already a database named '{name}'.",
+                f"A database named '{name}' already exists.",
                 f"Choose another name, or see `grampus db show {name}`.",
                 code="name-taken",
             )
@@ -71,7 +71,7 @@ class DatabaseNames:
         except NotFoundError:
             return
         raise RefusedError(
-            f"There is already a volume named '{name}'.",
+            f"A volume named '{name}' already exists.",
             f"Choose another name, or see `grampus volume show {name}`.",
             code="name-taken",
         )

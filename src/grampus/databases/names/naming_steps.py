@@ -33,7 +33,11 @@ def _label_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
             f"Record the labels of {spec.name}: {labels}",
             lambda: ports.records.change(spec.name, spec=spec),
         ),
-        Step("metadata", "Note them on the image", DatabaseWork(ports, spec).write_facts),
+        Step(
+            "metadata",
+            "Record them in the metadata of the image",
+            DatabaseWork(ports, spec).write_facts,
+        ),
     ]
 
 
@@ -70,7 +74,7 @@ def _rename_steps(ports: StepPorts, order: RenameOrder) -> list[Step]:
         Step("detach", "Detach the volume", work.detach_own),
         Step(
             "volume",
-            f"Name the image {IMAGE_PREFIX}{new_name}, with a key of its own",
+            f"Name the image {IMAGE_PREFIX}{new_name}, with a new key",
             lambda: move_volume(spec, new_name),
             move_volume_back,
         ),
@@ -82,7 +86,7 @@ def _rename_steps(ports: StepPorts, order: RenameOrder) -> list[Step]:
         ),
         Step(
             "secrets",
-            "Keep its passwords under the new name",
+            "Move its passwords to the new name",
             lambda: move_secrets(name, new),
             lambda: move_secrets(new_name, spec),
         ),
@@ -92,7 +96,11 @@ def _rename_steps(ports: StepPorts, order: RenameOrder) -> list[Step]:
             lambda: ports.records.rename(name, new),
             lambda: ports.records.rename(new_name, spec),
         ),
-        Step("metadata", "Note it on the image", DatabaseWork(ports, new).write_facts),
+        Step(
+            "metadata",
+            "Record it in the metadata of the image",
+            DatabaseWork(ports, new).write_facts,
+        ),
     ]
     return [stop, *steps, *bring_up_steps(ports, new)] if order.restarts else steps
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict
 
+from grampus.core.clock import format_moment
 from grampus.core.errors import NotFoundError
 from grampus.databases.database_work import IMAGE_PREFIX, DatabaseWork
 from grampus.databases.kinds import DatabaseOperation
@@ -80,7 +81,7 @@ def _trash_steps(ports: StepPorts, order: TrashOrder) -> list[Step]:
         if trashed is not None:
             ports.volumes.trash.ensure_trashed(trashed.volume, order.expires_at)
 
-    until = f"{order.expires_at:%Y-%m-%d %H:%M} UTC"
+    until = format_moment(order.expires_at)
     return [
         Step("mark", f"Mark {name} as deleting", work.mark_deleting),
         Step("server", "Stop the server", unless_lost(work.stop_server)),
@@ -90,15 +91,15 @@ def _trash_steps(ports: StepPorts, order: TrashOrder) -> list[Step]:
             f"Take the address {spec.address} away",
             unless_lost(work.address_changes()[1]),
         ),
-        Step("drain", "Detach the volume, with all that was written in its image", note),
-        Step("volume", f"Move the image into the trash, until {until}", trash_volume),
+        Step("drain", "Detach the volume, with its journal applied", note),
+        Step("volume", f"Move the image to the trash, until {until}", trash_volume),
         Step("files", f"Remove its files on {spec.host}", unless_lost(work.remove_files)),
         Step(
             "secrets",
-            "Put its passwords aside",
+            "Keep its passwords in the trash",
             lambda: ports.credentials.ensure_moved(name, order.key),
         ),
-        Step("record", f"Forget {name}", work.forget),
+        Step("record", f"Delete the record of {name}", work.forget),
     ]
 
 
@@ -134,19 +135,19 @@ def _restore_steps(ports: StepPorts, order: RestoreOrder) -> list[Step]:
 
     return [
         Step("record", f"Record {name}", record, lambda: ports.records.remove(name)),
-        Step("volume", "Take the image out of the trash", restore_volume, trash_volume),
+        Step("volume", "Restore the image from the trash", restore_volume, trash_volume),
         Step(
             "secrets",
-            "Take its passwords back",
+            "Restore its passwords",
             take_secrets,
             lambda: ports.credentials.ensure_moved(name, key),
         ),
-        Step("metadata", "Note on the image what it is", work.write_facts),
-        Step("finish", "Note that it is there", work.finish),
+        Step("metadata", "Record it in the metadata of the image", work.write_facts),
+        Step("finish", "Record that it exists", work.finish),
         # Last, and undone first: who goes back must find in the trash what goes back there.
         Step(
             "forget",
-            "Forget it in the trash",
+            "Delete its record in the trash",
             lambda: ports.records.remove_trashed(key),
             lambda: ports.records.put_trashed(trashed),
         ),
@@ -161,10 +162,12 @@ def _purge_steps(ports: StepPorts, order: PurgeOrder) -> list[Step]:
             f"Remove the image of {trashed.key} for good",
             lambda: ports.volumes.trash.ensure_purged(trashed.volume),
         ),
-        Step("secrets", "Forget passwords", lambda: ports.credentials.ensure_absent(trashed.key)),
+        Step(
+            "secrets", "Delete its passwords", lambda: ports.credentials.ensure_absent(trashed.key)
+        ),
         Step(
             "record",
-            f"Forget {trashed.key}",
+            f"Delete the record of {trashed.key}",
             lambda: ports.records.remove_trashed(trashed.key),
         ),
     ]
@@ -185,7 +188,7 @@ TRASH = DatabaseOperation(
 )
 RESTORE = DatabaseOperation(
     kind="db.undelete",
-    what="return from the trash of the database",
+    what="restore from the trash of the database",
     document=RestoreOrder,
     build=_restore_steps,
     subject=lambda order: order.spec.name,

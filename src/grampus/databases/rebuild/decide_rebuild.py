@@ -86,7 +86,7 @@ def decide_rebuild(
             found = [_as_seen(record, image, stood, moving) for record in noted.records]
         except ValidationError as error:
             plan.conflicts.append(
-                f"What {_shown(image)} says of itself cannot be read: {str(error).splitlines()[0]}"
+                f"The metadata of {_shown(image)} is not valid: {str(error).splitlines()[0]}"
             )
             continue
         problem = _problem_with(image, found, places, taken)
@@ -173,31 +173,37 @@ def _problem_with(
         other = taken.get((record.kind, record.name))
         if other is not None:
             return (
-                f"{_shown(image)} and {_shown(other)} both say that they are the {record.kind} "
-                f"'{record.name}'; the second one is taken."
+                f"{_shown(image)} and {_shown(other)} both have the metadata of the "
+                f"{record.kind} '{record.name}'. Grampus uses the second one."
             )
         if record.kind == VOLUME_RECORD:
             spec = record.body["spec"]
             if image.in_trash:
-                return f"{_shown(image)} says that it is in use, as the volume '{record.name}'."
+                return (
+                    f"{_shown(image)} is in use as the volume '{record.name}', according "
+                    "to its metadata."
+                )
             if (spec["pool"], spec["image"]) != (image.pool, image.name):
                 return (
-                    f"{_shown(image)} says that it is {spec['pool']}/{spec['image']}: it was "
-                    "renamed or copied since."
+                    f"{_shown(image)} is {spec['pool']}/{spec['image']} according to its "
+                    "metadata: it was renamed or copied."
                 )
         elif record.kind == TRASHED_KIND and (
             not image.in_trash or record.body["volume"]["image_id"] != image.id
         ):
-            return f"{_shown(image)} says that it is in the trash as '{record.name}', and is not."
+            return (
+                f"{_shown(image)} is in the trash as '{record.name}' according to its "
+                "metadata, but it is not there."
+            )
     for record in found:
         place = places.get((record.kind, record.name))
         if place is not None and place != f"{image.pool}/{image.name}":
             return (
-                f"{_shown(image)} says that it is the {record.kind} '{record.name}', which is "
-                f"{place} here."
+                f"{_shown(image)} is the {record.kind} '{record.name}' according to its "
+                f"metadata, which is {place} here."
             )
     if not found:
-        return f"{_shown(image)} is of this lab and does not say what it is."
+        return f"{_shown(image)} belongs to this lab, but has no record in its metadata."
     return None
 
 

@@ -109,7 +109,7 @@ class StateRebuild:
             if operation.kind.startswith(("db.", "volume."))
         ]
         for operation in closed:
-            self._runner.close(operation, "the state was a copy of an earlier time")
+            self._runner.close(operation, "the state was restored from an older copy")
         for record in plan.removed:
             self._store.remove(record.kind, self._lab, record.name)
         for record in plan.changed:

@@ -157,10 +157,13 @@ class _Look:
         if self.history.unseen_since:
             return (
                 f"{primary} was started at {self.history.unseen_since} UTC or later, and the "
-                f"binary logs that show what {name} had then are deleted."
+                f"binary logs with the transactions of {name} at that time are deleted."
             )
         if self.history.starts:
-            return f"{name} has not applied yet what {primary} wrote first after its last start."
+            return (
+                f"{name} has not applied yet the first transaction of {primary} after its "
+                "last start."
+            )
         return None
 
     def _unseen_logs(self, primary: Administrator, logs: list[LogFile]) -> list[LogFile]:
@@ -286,8 +289,10 @@ def describe_loss(name: str, comparison: Comparison) -> str:
     if comparison.ahead:
         said.append(explain_ahead(parse_rendered(comparison.ahead)).replace("It", name, 1))
     if comparison.unknown is not None:
-        said.append(f"It is not known what else {name} holds: {comparison.unknown}")
-    return " ".join(said) or f"{name} holds nothing that its primary lacks."
+        said.append(
+            f"Grampus cannot tell which other transactions {name} has: {comparison.unknown}"
+        )
+    return " ".join(said) or f"{name} has no transaction that its primary lacks."
 
 
 def require_nothing_lost(
@@ -305,17 +310,18 @@ def require_nothing_lost(
     if comparison.ahead:
         said = explain_ahead(parse_rendered(comparison.ahead)).removeprefix("It ").rstrip(".")
         raise RefusedError(
-            f"The replica {name} {said}; they would be lost.",
+            f"The replica {name} {said}. They would be lost.",
             f"Save them with `grampus db replica errant {name} --output FILE`, keep them with "
-            f"`grampus db replica promote {name}`, or give them up with "
-            f"`grampus db replica {would} {name} --discard-errant`.",
+            f"`grampus db replica promote {name}`, or discard them with `grampus db replica "
+            f"{would} {name} --discard-errant`.",
             code="ahead",
         )
     if comparison.unknown is not None:
         raise RefusedError(
-            f"It is not known whether the replica {name} holds transactions that {primary} "
+            f"Grampus cannot tell whether the replica {name} has transactions that {primary} "
             f"lacks: {comparison.unknown}",
-            f"See what both servers say (`grampus db replica list {primary}`), then try again. "
-            f"`grampus db replica {would} {name} --discard-errant` does it whatever it holds.",
+            f"Check both servers (`grampus db replica list {primary}`), then try again. "
+            f"`grampus db replica {would} {name} --discard-errant` does not check the "
+            "transactions.",
             code="ahead-unknown",
         )

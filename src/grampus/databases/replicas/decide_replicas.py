@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
+from grampus.core.clock import format_duration
 from grampus.core.errors import RefusedError
 from grampus.core.intervals import require_interval
 from grampus.core.names import MAX_NAME_LENGTH
@@ -48,7 +49,7 @@ ReplicaState = Literal[
 Copies = Literal[1, 2, 3]
 MIN_RENEW_EVERY_S, MAX_RENEW_EVERY_S = 3600, 31 * 86400
 _TAIL = "-r"
-_SAID_AHEAD = "Its primary says that the replica has more transactions than the primary has."
+_SAID_AHEAD = "According to its primary, the replica has more transactions than the primary."
 
 
 @dataclass(frozen=True)
@@ -103,8 +104,9 @@ def decide_replica_host(loads: Sequence[HostLoad], primary_host: str, name: str)
     others = [load for load in loads if load.name != primary_host]
     if not any(load.reachable for load in others):
         raise RefusedError(
-            f"No host but {primary_host} can be reached, where {name} itself runs.",
-            f"Bring another up, or add --host {primary_host}: they then fail together.",
+            f"No host except {primary_host}, the host of {name} itself, can be reached.",
+            f"Start another host, or add --host {primary_host}: a loss of that host then "
+            "affects both.",
             code="no-other-host",
         )
     return decide_placement(others)
@@ -146,10 +148,10 @@ def decide_standing(
     if count(ahead) or refusal == "ahead":
         return _with_ahead(ReplicaStanding("ahead", behind, lag_ms, _SAID_AHEAD), ahead)
     if missing_for_ever or refusal == "purged":
-        problem = "Its primary no longer has the binary logs that it lacks: renew it."
+        problem = "Its primary no longer has the missing binary logs: renew the replica."
         return ReplicaStanding("too-far-behind", behind, lag_ms, problem)
     if replication is None:
-        problem = "It follows nobody: renew it."
+        problem = "It follows no primary: renew the replica."
         return ReplicaStanding("not-replicating", behind, lag_ms, problem)
     if replication.apply_error:
         return ReplicaStanding("broken", behind, lag_ms, replication.apply_error)
@@ -157,10 +159,10 @@ def decide_standing(
         return ReplicaStanding("broken", behind, lag_ms, replication.receive_error)
     was_stopped = replication.receiving == "off" and not replication.receive_error
     if was_stopped or not replication.applying:
-        problem = "Its replication was stopped: renew it."
+        problem = "Its replication was stopped: renew the replica."
         return ReplicaStanding("not-replicating", behind, lag_ms, problem)
     if replication.receiving != "on":
-        said = replication.receive_error or "It is about to connect to its primary."
+        said = replication.receive_error or "It is connecting to its primary."
         return ReplicaStanding("disconnected", behind, lag_ms, said)
     return ReplicaStanding("replicating", behind, lag_ms)
 
@@ -176,7 +178,7 @@ def explain_ahead(ahead: GtidSet) -> str:
     """What a replica holds alone, as a sentence that stays the same while nothing changes."""
     number = count(ahead)
     noun = "transaction" if number == 1 else "transactions"
-    return f"It holds {number} {noun} that its primary lacks: {render_gtid_set(ahead)}."
+    return f"It has {number} {noun} that its primary lacks: {render_gtid_set(ahead)}."
 
 
 def find_reader(standings: Mapping[str, ReplicaStanding]) -> str | None:
@@ -196,8 +198,8 @@ def decide_reader(standings: Mapping[str, ReplicaStanding], primary: str) -> str
         return reader
     states = ", ".join(f"{name} is {standing.state}" for name, standing in standings.items())
     raise RefusedError(
-        f"No replica of {primary} can be read from: {states or 'it has none'}.",
-        f"Leave --read-only out, or see `grampus db replica list {primary}`.",
+        f"{primary} has no readable replica: {states or 'it has no replicas'}.",
+        f"Remove --read-only, or see `grampus db replica list {primary}`.",
         code="no-replica",
     )
 
@@ -216,16 +218,16 @@ def explain_copies(copies: int, primary: str) -> str:
     """What a replica's own blocks are worth when a disk is lost, in plain words."""
     if copies == 1:
         return (
-            "its own blocks have one copy. While an OSD is down they cannot be read, and cloning "
-            "or deleting any image of the cluster may wait for it; when its disk is lost the "
-            f"replica is lost (renew it then). {primary} loses nothing"
+            "its own data has one copy. While an OSD is down, the data cannot be read, and "
+            "clones or deletions of any image of the cluster may wait for it. When its disk "
+            f"is lost, the replica is lost (renew it then). {primary} loses nothing"
         )
-    return f"its own blocks have {copies} copies"
+    return f"its own data has {copies} copies"
 
 
 def format_lag(lag_ms: int | None) -> str:
-    """Seconds, with one digit after the point; `-` when it is not known."""
-    return "-" if lag_ms is None else f"{lag_ms / 1000:.1f} s"
+    """`-` when it is not known."""
+    return "-" if lag_ms is None else format_duration(lag_ms / 1000)
 
 
 def _decide_lag_ms(behind: int | None, replication: Replication | None) -> int | None:

@@ -76,20 +76,20 @@ class ErrantTransactions:
         GrampusError with code `errant-incomplete` when the replica's logs lack some of them.
         """
         if output.exists():
-            raise UsageError(f"The file {output} exists.", "Name another file, or remove it.")
+            raise UsageError(f"The file {output} exists.", "Choose another file, or remove it.")
         spec = self._replicas.require_replica(name).spec
         compared = self.show(name)
         ahead = parse_rendered(compared.ahead)
         if not count(ahead):
             unknown = f" {compared.unknown}" if compared.unknown else ""
             raise RefusedError(
-                f"No transaction is known that {name} holds and {spec.replica_of} lacks.{unknown}",
-                f"`grampus db replica list {spec.replica_of}` shows how its replicas are.",
+                f"{name} has no known transaction that {spec.replica_of} lacks.{unknown}",
+                f"`grampus db replica list {spec.replica_of}` shows the state of its replicas.",
                 code="not-ahead",
             )
         if spec.flavour != "mysql":
             raise RefusedError(
-                f"Transactions of {spec.flavour} cannot be picked from its binary logs.",
+                f"Grampus cannot extract single transactions from binary logs of {spec.flavour}.",
                 f"Keep them: `grampus db replica promote {name}`.",
                 code="not-mysql",
             )
@@ -142,8 +142,8 @@ class ErrantTransactions:
             written = int(result.stdout.strip() or 0)
         if written != count(ahead):
             raise GrampusError(
-                f"The logs of {spec.name} hold {written} of the {count(ahead)} transactions that "
-                "it is ahead by.",
+                f"The logs of {spec.name} have only {written} of the {count(ahead)} "
+                "transactions that its primary lacks.",
                 f"Keep them all with `grampus db replica promote {spec.name}`.",
                 code="errant-incomplete",
             )
@@ -166,7 +166,7 @@ class ErrantTransactions:
         except OSError as error:
             raise GrampusError(
                 f"The file {output} cannot be written: {error.strerror or error}.",
-                "Name a file in a directory that you may write to.",
+                "Choose a file in a directory where you can write.",
             ) from error
         finally:
             part.unlink(missing_ok=True)
@@ -184,10 +184,8 @@ def decide_relay_logs(listed: Sequence[str]) -> list[str]:
 
 def _render_head(spec: DatabaseSpec, ahead: str) -> str:
     return (
-        f"-- Transactions that the replica {spec.name} holds and its primary {spec.replica_of} "
-        f"lacks: {ahead}\n"
-        "-- Lines that begin with ### show the rows. The BINLOG statements hold the events "
-        "themselves:\n"
-        "-- a server applies them for an account with the privilege REPLICATION_APPLIER, under new "
-        "GTIDs.\n"
+        f"-- Transactions of the replica {spec.name} that its primary {spec.replica_of} "
+        f"lacks: {ahead}\n-- Lines that begin with ### show the rows. The BINLOG statements "
+        "have the events themselves:\n-- a server applies them for an account with the "
+        "privilege REPLICATION_APPLIER, under new GTIDs.\n"
     )

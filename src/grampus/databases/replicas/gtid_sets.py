@@ -28,10 +28,9 @@ def parse_gtid_set(flavour: FlavourName, text: str) -> GtidSet:
                 found.setdefault(source, []).append(interval)
     except ValueError:
         raise GrampusError(
-            f"The server names its transactions in a way that cannot be read: {text[:120]!r}.",
-            "Its GTIDs are shown by `grampus db connect NAME -e 'SELECT @@gtid_executed'`, of "
-            "MariaDB "
-            "`grampus db connect NAME -e 'SELECT @@gtid_current_pos'`.",
+            f"The server's GTID set is not valid: {text[:120]!r}.",
+            "`grampus db connect NAME -e 'SELECT @@gtid_executed'` shows the GTIDs; for "
+            "MariaDB, use `grampus db connect NAME -e 'SELECT @@gtid_current_pos'`.",
         ) from None
     return {source: _merged(intervals) for source, intervals in found.items()}
 

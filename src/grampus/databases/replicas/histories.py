@@ -67,9 +67,8 @@ def parse_log(file: str, text: str) -> LogHead:
             is_whole = True
     if not (is_whole and begun):
         raise GrampusError(
-            f"The binary log {file} could not be read to its end.",
-            "Try again. If it fails again, `grampus db verify NAME` checks the volume that holds "
-            "it.",
+            f"The binary log {file} could not be read completely.",
+            "Try again. If it fails again, `grampus db verify NAME` checks its volume.",
             code="unreadable-log",
         )
     return LogHead(file, begun, is_start, tuple(commits))

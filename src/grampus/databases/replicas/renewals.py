@@ -75,7 +75,14 @@ class ReplicaRenewals:
             if compared.ahead:
                 # It holds the only copy of what it is ahead by: that is its user's to decide on.
                 said = explain_ahead(parse_rendered(compared.ahead))
-                done.append(Renewal(name, primary, "ahead", f"The replica {name} is ahead. {said}"))
+                done.append(
+                    Renewal(
+                        name,
+                        primary,
+                        "ahead",
+                        f"The replica {name} is ahead of its primary. {said}",
+                    )
+                )
                 continue
             reason = self._reason(name, record) if record.desired == "running" else None
             if reason is None:

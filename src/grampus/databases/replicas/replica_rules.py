@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from grampus.core.errors import RefusedError
 from grampus.databases.model import DatabaseRecord
 
-_ON_PRIMARY = "Do it on {primary}: {name} follows."
+_ON_PRIMARY = "Run the command for {primary}: {name} follows."
 _AWAY = "`grampus db replica remove {name}` removes it."
-_PROMOTE = "Make it a database of its own first: `grampus db replica promote {name}`."
-_OF_PRIMARY = "Do it with {primary}, or make {name} a database of its own first: "
+_PROMOTE = "Make the replica an independent database first: `grampus db replica promote {name}`."
+_OF_PRIMARY = "Run the command for {primary}, or make {name} an independent database first: "
 _OF_PRIMARY += "`grampus db replica promote {name}`."
 
 # Kinds of operations that replicas refuse: what it would be, and what to do instead.
@@ -28,27 +28,27 @@ _NOT_ON_REPLICA: Mapping[str, tuple[str, str]] = {
     "db.role-remove": ("has the roles of its primary", _ON_PRIMARY),
     "db.role-grant": ("has the roles of its primary", _ON_PRIMARY),
     "db.role-revoke": ("has the roles of its primary", _ON_PRIMARY),
-    "db.rotate": ("takes no new passwords: nobody can write to it", _PROMOTE),
-    "db.rotate-discard": ("takes no new passwords: nobody can write to it", _PROMOTE),
+    "db.rotate": ("accepts no new passwords, because it is read-only", _PROMOTE),
+    "db.rotate-discard": ("accepts no new passwords, because it is read-only", _PROMOTE),
     "db.rename": ("keeps its name", _PROMOTE),
-    "db.trash": ("is not kept in the trash: all that it has is in its primary", _AWAY),
-    "db.delete": ("is deleted another way, which its primary is told of", _AWAY),
-    "db.snapshot": ("has no snapshots of its own", _OF_PRIMARY),
-    "db.snapshot-schedule": ("has no snapshots of its own", _OF_PRIMARY),
-    "db.rollback": ("cannot be rolled back: it is what its primary is", _PROMOTE),
-    "db.rollback-for-good": ("cannot be rolled back: it is what its primary is", _PROMOTE),
-    "db.backup": ("is not backed up: its primary is", _OF_PRIMARY),
-    "db.backup-schedule": ("is not backed up: its primary is", _OF_PRIMARY),
+    "db.trash": ("does not go to the trash: its primary has all its data", _AWAY),
+    "db.delete": ("is deleted with another command, which also updates its primary", _AWAY),
+    "db.snapshot": ("does not have its own snapshots", _OF_PRIMARY),
+    "db.snapshot-schedule": ("does not have its own snapshots", _OF_PRIMARY),
+    "db.rollback": ("cannot be rolled back: it follows its primary", _PROMOTE),
+    "db.rollback-for-good": ("cannot be rolled back: it follows its primary", _PROMOTE),
+    "db.backup": ("is not backed up, because its primary is", _OF_PRIMARY),
+    "db.backup-schedule": ("is not backed up, because its primary is", _OF_PRIMARY),
     "db.upgrade": ("has the server of its primary", _PROMOTE),
 }
 # Those that a database refuses while replicas follow it, and why.
 _NOT_UNDER_REPLICAS: Mapping[str, str] = {
     "db.rename": "they know it by its name",
-    "db.trash": "they would follow nobody",
-    "db.delete": "they would follow nobody",
-    "db.upgrade": "their servers follow none that is newer",
-    "db.rollback": "they have transactions that it would take back",
-    "db.rollback-for-good": "they have transactions that it would take back",
+    "db.trash": "they would have no primary",
+    "db.delete": "they would have no primary",
+    "db.upgrade": "their servers cannot follow a newer one",
+    "db.rollback": "they have transactions that the rollback would remove",
+    "db.rollback-for-good": "they have transactions that the rollback would remove",
 }
 
 
@@ -76,7 +76,7 @@ def require_allowed(kind: str, name: str, records: Mapping[str, DatabaseRecord])
     followers = replicas_of(records, name)
     if followers and kind in _NOT_UNDER_REPLICAS:
         raise RefusedError(
-            f"Replicas follow the database {name} ({', '.join(followers)}), and "
+            f"The database {name} has replicas ({', '.join(followers)}), and "
             f"{_NOT_UNDER_REPLICAS[kind]}.",
             _remedy_under_replicas(kind, followers),
             code="has-replicas",
@@ -91,8 +91,8 @@ def require_no_replica(record: DatabaseRecord, what: str) -> None:
     name, primary = record.spec.name, record.spec.replica_of
     if primary is not None:
         raise RefusedError(
-            f"The database {name} is a replica of {primary}: {what} of it would follow as well.",
-            f"Make it of {primary}.",
+            f"The database {name} is a replica of {primary}: {what} of it would be a replica, too.",
+            f"Use {primary} as the source.",
             code="is-replica",
         )
 
@@ -101,5 +101,5 @@ def _remedy_under_replicas(kind: str, followers: list[str]) -> str:
     first = followers[0]
     promote = f"`grampus db replica promote {first}`"
     if kind in ("db.trash", "db.delete"):
-        return f"Add --with-replicas to remove them too, or let them go first: {promote}."
-    return f"Let them go first: `grampus db replica remove {first}` or {promote}."
+        return f"Add --with-replicas to remove them too, or promote them first: {promote}."
+    return f"Remove or promote them first: `grampus db replica remove {first}` or {promote}."

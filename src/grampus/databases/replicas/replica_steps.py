@@ -82,8 +82,8 @@ def _add_steps(ports: StepPorts, order: AddOrder) -> list[Step]:
     record, *steps, finish = clone_steps(ports, order.clone)
     endpoint = Step(
         "endpoint",
-        f"Keep {spec.endpoint_address} for the read-only endpoint of {primary}, and what signs the "
-        "certificates of its replicas",
+        f"Reserve {spec.endpoint_address} for the read-only endpoint of {primary}, and keep "
+        "the authority of its replicas' certificates",
         work.ensure_endpoint,
         work.remove_endpoint if order.makes_endpoint else None,
     )
@@ -91,8 +91,8 @@ def _add_steps(ports: StepPorts, order: AddOrder) -> list[Step]:
         record,
         endpoint,
         *steps,
-        Step("follow", f"Let it follow {primary}", work.follow, work.forget_account),
-        Step("note", "Note when it was filled", work.note_renewed),
+        Step("follow", f"Start the replication from {primary}", work.follow, work.forget_account),
+        Step("note", "Record the time of the copy", work.note_renewed),
         finish,
     ]
 
@@ -100,13 +100,13 @@ def _add_steps(ports: StepPorts, order: AddOrder) -> list[Step]:
 def _remove_steps(ports: StepPorts, order: RemoveOrder) -> list[Step]:
     spec, primary, leftover = order.spec, order.primary, order.leftover_snapshot
     work = ReplicaWork(ports, spec, primary)
-    account = Step("account", f"Let it follow {primary} no longer", work.forget_account)
+    account = Step("account", f"Stop the replication from {primary}", work.forget_account)
     steps = [account, *DELETE.build(ports, spec)]
     if leftover is not None:
         steps.append(
             Step(
                 "snapshot",
-                f"Remove the snapshot of {primary} that a renewal left",
+                f"Remove the snapshot of {primary} that an earlier renewal kept",
                 lambda: ports.volumes.ensure_snapshot_absent(primary, leftover),
             )
         )
@@ -126,7 +126,7 @@ def _promote_steps(ports: StepPorts, order: PromoteOrder) -> list[Step]:
         leaves.append(
             Step(
                 "endpoint",
-                f"Let the read-only endpoint of {primary} lead to it no longer",
+                f"Remove it from the read-only endpoint of {primary}",
                 EndpointWork(ports, primary, replica.port, members_of(others)).restrict,
                 EndpointWork(
                     ports, primary, replica.port, members_of(order.endpoint_members)
@@ -137,7 +137,7 @@ def _promote_steps(ports: StepPorts, order: PromoteOrder) -> list[Step]:
         steps.append(
             Step(
                 "catch-up",
-                f"Wait until it has all that {primary} has",
+                f"Wait until it has all transactions of {primary}",
                 lambda: following.catch_up(wait_for),
             )
         )
@@ -146,7 +146,7 @@ def _promote_steps(ports: StepPorts, order: PromoteOrder) -> list[Step]:
         steps.append(
             Step(
                 "fence",
-                f"Cut {primary} off from its volume, and keep it from starting by itself",
+                f"Cut {primary} off from its volume, and prevent its automatic start",
                 lambda: _fence_primary(ports, fenced),
                 lambda: ports.records.change(primary, desired=order.fenced_was),
             )
@@ -155,22 +155,27 @@ def _promote_steps(ports: StepPorts, order: PromoteOrder) -> list[Step]:
         *steps,
         Step(
             "apply",
-            "Receive no more, and apply all that was received",
+            "Stop receiving, and apply all received transactions",
             following.apply_received,
             following.receive_again,
         ),
-        Step("record", f"Record that {name} follows nobody", live.record, former.record),
+        Step("record", f"Record that {name} is independent", live.record, former.record),
         Step(
             "config", "Write it for the server's next start", live.write_config, former.write_config
         ),
         *leaves,
-        Step("open", "Forget the primary, and let clients write", following.let_go),
+        Step("open", "Remove the replication settings, and allow writes", following.let_go),
         Step(
             "events",
             f"Enable the scheduled events that {primary} had enabled",
             following.enable_events,
         ),
-        Step("metadata", "Note it on the image", live.write_facts, former.write_facts),
+        Step(
+            "metadata",
+            "Record it in the metadata of the image",
+            live.write_facts,
+            former.write_facts,
+        ),
         Step("account", f"Remove its account on {primary}", following.forget_account),
     ]
 
@@ -247,40 +252,48 @@ def _renew_steps(ports: StepPorts, order: RenewOrder) -> list[Step]:
         ),
         Step(
             "compare",
-            f"See that {primary} has all that {spec.name} holds"
+            f"Check that {primary} has all transactions of {spec.name}"
             if not order.discards_errant
-            else f"Give up what {spec.name} holds and {primary} lacks",
+            else f"Discard the transactions of {spec.name} that {primary} lacks",
             renewal.require_nothing_lost,
         ),
         Step("old", "Stop the server and remove its volume", renewal.remove_old),
         Step("volume", f"Clone the volume of {primary}", renewal.clone),
-        Step("release", "Leave that snapshot to the clone alone", renewal.release),
+        Step(
+            "release",
+            f"Remove that snapshot from {primary}, and keep it for the clone",
+            renewal.release,
+        ),
     ]
     *steps, finish = copied_steps(ports, spec, fill, owner=order.owner)
     return [
         # What making a database anew would undo is the replica's own here.
         *(step if step.name == "snapshot" else replace(step, undo=None) for step in steps),
-        Step("follow", f"Let it follow {primary}", work.follow),
-        Step("note", "Note when it was filled", work.note_renewed),
+        Step("follow", f"Start the replication from {primary}", work.follow),
+        Step("note", "Record the time of the copy", work.note_renewed),
         finish,
     ]
 
 
 def _schedule_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
     title = (
-        f"Renew {spec.name} by hand alone"
+        f"Renew {spec.name} only manually"
         if spec.renew_every_s is None
-        else f"Have {spec.name} renewed every {format_interval(spec.renew_every_s)}"
+        else f"Renew {spec.name} every {format_interval(spec.renew_every_s)}"
     )
     return [
         Step("record", title, lambda: ports.records.change(spec.name, spec=spec)),
-        Step("metadata", "Note it on the image", DatabaseWork(ports, spec).write_facts),
+        Step(
+            "metadata",
+            "Record it in the metadata of the image",
+            DatabaseWork(ports, spec).write_facts,
+        ),
     ]
 
 
 ADD_REPLICA = DatabaseOperation(
     kind="db.replica-add",
-    what="making of the replica",
+    what="creation of the replica",
     document=AddOrder,
     build=_add_steps,
     subject=lambda order: order.clone.spec.name,

@@ -115,7 +115,7 @@ class ReplicaWork:
             self._ports.clock,
             self._is_receiving,
             what=f"{self._spec.name} to be connected to {self._primary}",
-            remedy=f"`grampus db replica list {self._primary}` shows what its server says.",
+            remedy=f"`grampus db replica list {self._primary}` shows the state of its server.",
             timeout_s=CONNECT_TIMEOUT_S,
             interval_s=0.2,
         )
@@ -207,11 +207,11 @@ class ReplicaWork:
                 return True
             replication = observe_replication(administrator)
             if replication is None or not replication.applying:
-                said = replication.apply_error if replication else "it follows nobody"
+                said = replication.apply_error if replication else "it follows no primary"
                 raise GrampusError(
-                    f"The replica {self._spec.name} cannot apply all that it received: "
+                    f"The replica {self._spec.name} cannot apply all received transactions: "
                     f"{(said or 'its replication was stopped').rstrip('.')}.",
-                    f"Renew it: `grampus db replica renew {self._spec.name}`.",
+                    f"Renew the replica: `grampus db replica renew {self._spec.name}`.",
                     code="cannot-apply",
                 )
             return False
@@ -219,8 +219,8 @@ class ReplicaWork:
         wait_until(
             self._ports.clock,
             is_applied,
-            what=f"{self._spec.name} to apply what it received",
-            remedy=f"`grampus db replica list {self._primary}` shows how far it is.",
+            what=f"{self._spec.name} to apply the received transactions",
+            remedy=f"`grampus db replica list {self._primary}` shows its progress.",
             timeout_s=APPLY_TIMEOUT_S,
             interval_s=0.2,
         )
@@ -231,16 +231,16 @@ class ReplicaWork:
             return False
         if replication.lacks_binlogs:
             raise GrampusError(
-                f"{self._primary} no longer has the binary logs that {self._spec.name} would need "
-                "to begin with.",
-                "Leave --snapshot out, or name a newer one.",
+                f"{self._primary} no longer has the binary logs that {self._spec.name} needs "
+                "to start.",
+                "Remove --snapshot, or choose a newer one.",
                 code="too-far-behind",
             )
         if replication.receiving == "off":
             raise GrampusError(
                 f"The replica {self._spec.name} cannot follow {self._primary}: "
-                f"{replication.receive_error.rstrip('.') or 'its server does not say why'}.",
-                f"Correct what the message says, then renew it: `grampus db replica renew "
+                f"{replication.receive_error.rstrip('.') or 'its server gives no reason'}.",
+                "Fix the error above, then renew the replica: `grampus db replica renew "
                 f"{self._spec.name}`.",
                 code="cannot-follow",
             )
@@ -250,8 +250,8 @@ class ReplicaWork:
         primary = self._ports.records.get(self._primary).spec
         if not self._is_running(primary):
             raise GrampusError(
-                f"The database {self._primary} is not running, so nobody can follow it.",
-                f"Start it (`grampus db start {self._primary}`), then try again.",
+                f"The database {self._primary} is not running, so it cannot have a new replica.",
+                f"Start the database (`grampus db start {self._primary}`), then try again.",
                 code="primary-not-running",
             )
         return primary
@@ -259,8 +259,8 @@ class ReplicaWork:
     def _trust(self, primary: DatabaseSpec) -> None:
         if not DatabaseWork(self._ports, self._spec).trust_primary():
             raise GrampusError(
-                f"The certificates of {self._primary} are gone from {primary.host}.",
-                f"`grampus db restart {self._primary}` makes new ones; then try again.",
+                f"The certificates of {self._primary} are missing on {primary.host}.",
+                f"`grampus db restart {self._primary}` creates new certificates. Then try again.",
             )
 
     def _keep_what_it_follows(self) -> None:

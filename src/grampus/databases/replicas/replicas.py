@@ -105,7 +105,9 @@ class DatabaseReplicas:
             operations.settle(name)
             operations.settle(request.primary)
             if request.copies is not None and not operations.runner.is_planning:
-                operations.progress.phase(f"Make the pool for {request.copies} copies, if need be")
+                operations.progress.phase(
+                    f"Create the pool for {request.copies} copies, if necessary"
+                )
                 self._copies.ensure(request.copies)
             with operations.addresses_locked():
                 order = self._plan_add(named)
@@ -146,8 +148,8 @@ class DatabaseReplicas:
             raise not_found("replica", name, known, list_command=command)
         if record.spec.replica_of is None:
             raise RefusedError(
-                f"The database {name} is no replica.",
-                f"`grampus db replica list {name}` shows the replicas that it has.",
+                f"The database {name} is not a replica.",
+                f"`grampus db replica list {name}` shows its replicas.",
                 code="no-replica",
             )
         return record
@@ -171,7 +173,7 @@ class DatabaseReplicas:
         if spec.protected:
             raise RefusedError(
                 f"The replica {name} is protected.",
-                f"`grampus db unprotect {name}` allows it to be removed.",
+                f"`grampus db unprotect {name}` allows the removal.",
                 code="protected",
             )
         if not discards_errant:
@@ -244,8 +246,8 @@ class DatabaseReplicas:
             if position is None or standing.state != "replicating":
                 why = f"{primary} does not answer" if position is None else standing.state
                 raise RefusedError(
-                    f"The replica {name} cannot get what {primary} has beyond it: {why}.",
-                    "Leave --wait out to promote it with what it has.",
+                    f"The replica {name} cannot get the missing transactions of {primary}: {why}.",
+                    "Remove --wait to promote the replica with its current transactions.",
                     code="not-replicating",
                 )
             wait_for = position.executed
@@ -282,8 +284,8 @@ class DatabaseReplicas:
         raise RefusedError(
             f"The host {lost.spec.host} cannot be reached, but the database {primary} still "
             f"answers clients at {lost.spec.address}:{lost.spec.port}.",
-            f"Look at the network between this machine and {lost.spec.host}. To promote "
-            f"{replica.name} all the same, cut {primary} off first: `grampus volume fence "
+            f"Check the network between this machine and {lost.spec.host}. To promote "
+            f"{replica.name} anyway, cut {primary} off first: `grampus volume fence "
             f"{primary}`.",
             code="still-serving",
         )
@@ -366,7 +368,7 @@ class DatabaseReplicas:
         if record.desired != "running":
             raise RefusedError(
                 f"The replica {name} is stopped.",
-                f"`grampus db start {name}` starts it; then renew it.",
+                f"Start the replica with `grampus db start {name}`, then renew it.",
                 code="not-running",
             )
         self._operations.require_reachable(record.spec.host, record.spec.name)
@@ -416,8 +418,8 @@ class DatabaseReplicas:
         record = self._operations.ready(name)
         if record.spec.replica_of is not None:
             raise RefusedError(
-                f"The database {name} is a replica itself, of {record.spec.replica_of}.",
-                f"Make another replica of {record.spec.replica_of}.",
+                f"The database {name} is itself a replica of {record.spec.replica_of}.",
+                f"Add another replica of {record.spec.replica_of}.",
                 code="is-replica",
             )
         self._require_running(name)

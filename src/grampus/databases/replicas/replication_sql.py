@@ -280,6 +280,6 @@ def _script(*statements: str) -> str:
 
 def _unreadable() -> GrampusError:
     return GrampusError(
-        "The server's answer about its replication cannot be read.",
-        "Try again. `grampus db connect NAME -e 'SHOW REPLICA STATUS'` shows what it says.",
+        "The server's answer about its replication is not valid.",
+        "Try again. `grampus db connect NAME -e 'SHOW REPLICA STATUS'` shows the answer.",
     )

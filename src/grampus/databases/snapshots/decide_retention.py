@@ -37,8 +37,8 @@ def require_schedule(schedule: SnapshotSchedule) -> SnapshotSchedule:
     require_interval("A snapshot", schedule.every_s, least_s=MIN_EVERY_S, most_s=MAX_EVERY_S)
     if not 1 <= schedule.keep <= MAX_KEEP or not 0 <= schedule.keep_daily <= MAX_KEEP:
         raise UsageError(
-            f"Nobody can keep {schedule.keep} snapshots and {schedule.keep_daily} daily ones.",
-            f"--keep is 1 to {MAX_KEEP}, --keep-daily 0 to {MAX_KEEP}.",
+            f"{schedule.keep} snapshots and {schedule.keep_daily} daily ones cannot be kept.",
+            f"Choose 1 to {MAX_KEEP} for --keep, and 0 to {MAX_KEEP} for --keep-daily.",
             code="invalid-schedule",
         )
     return schedule

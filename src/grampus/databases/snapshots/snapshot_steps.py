@@ -87,7 +87,7 @@ def _delete_steps(ports: StepPorts, order: SnapshotOrder) -> list[Step]:
 
 def _protect_steps(ports: StepPorts, order: SnapshotProtection) -> list[Step]:
     name, snapshot = order.database, order.snapshot
-    word = "Protect" if order.protected else "No longer protect"
+    word = "Protect" if order.protected else "Unprotect"
 
     def change(protected: bool) -> None:
         ports.volumes.ensure_snapshot_protected(name, snapshot, protected=protected)
@@ -105,15 +105,15 @@ def _schedule_steps(ports: StepPorts, change: ScheduleChange) -> list[Step]:
     name, schedule = change.database, change.schedule
     said = NO_SCHEDULE if schedule is None else schedule.model_dump_json()
     title = (
-        f"Take no more snapshots of {name} by schedule"
+        f"Remove the snapshot schedule of {name}"
         if schedule is None
-        else f"Have a snapshot of {name} taken every {format_interval(schedule.every_s)}"
+        else f"Set the snapshot schedule of {name}: every {format_interval(schedule.every_s)}"
     )
     return [
         Step("record", title, lambda: ports.records.change(name, snapshot_schedule=schedule)),
         Step(
             "metadata",
-            "Note it on the image",
+            "Record it in the metadata of the image",
             lambda: ports.volumes.set_metadata(name, {SCHEDULE_KEY: said}),
         ),
     ]
@@ -158,13 +158,13 @@ def _rollback_steps(ports: StepPorts, change: RollbackChange) -> list[Step]:
 
     steps = [
         Step("server", "Stop the server", work.stop_server, run_again),
-        Step("detach", "Detach the volume, its journal applied", detach),
+        Step("detach", "Detach the volume, with its journal applied", detach),
     ]
     if safety is not None:
         steps.append(
             Step(
                 "safety",
-                f"Take the snapshot '{safety}', to come back to",
+                f"Take the safety snapshot '{safety}'",
                 lambda: ports.volumes.ensure_snapshot(name, safety),
             )
         )
@@ -189,7 +189,7 @@ def _rollback_steps(ports: StepPorts, change: RollbackChange) -> list[Step]:
         ),
         Step(
             "serve",
-            f"Start the {spec.flavour} server with today's passwords",
+            f"Start the {spec.flavour} server with the current passwords",
             lambda: work.begin_serving_as_new(makes_accounts=False),
             forget_passwords,
         ),
@@ -199,7 +199,7 @@ def _rollback_steps(ports: StepPorts, change: RollbackChange) -> list[Step]:
         return steps
     return [
         *steps,
-        Step("stop", "Stop the server, as it was", work.stop_server),
+        Step("stop", "Stop the server, as before", work.stop_server),
         Step("address-away", f"Take the address {spec.address} away", take_address),
         Step("detach-again", "Detach the volume", detach),
     ]

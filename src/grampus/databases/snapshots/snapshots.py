@@ -106,8 +106,8 @@ class DatabaseSnapshots:
         self._require(name, snapshot)
         if record.spec.protected and not with_safety:
             raise RefusedError(
-                f"The database {name} is protected: what is in it now would be lost for good.",
-                f"Leave --no-safety-snapshot out, or `grampus db unprotect {name}` first.",
+                f"The database {name} is protected: its current data would be lost for good.",
+                f"Remove --no-safety-snapshot, or run `grampus db unprotect {name}` first.",
                 code="protected",
             )
         self._operations.require_reachable(record.spec.host, record.spec.name)
@@ -136,7 +136,7 @@ class DatabaseSnapshots:
     def _require_new(self, name: str, snapshot: str) -> None:
         if any(found.name == snapshot for found in self._volumes.snapshots(name)):
             raise RefusedError(
-                f"There is a snapshot named '{snapshot}' of {name} already.",
+                f"{name} already has a snapshot named '{snapshot}'.",
                 f"Choose another name, or `grampus db snapshot delete {name} {snapshot}`.",
                 code="exists",
             )
@@ -164,7 +164,7 @@ def require_snapshot_name(snapshot: str) -> None:
     require_name("snapshot", snapshot)
     if snapshot.startswith(SCHEDULED_PREFIX):
         raise UsageError(
-            f"'{snapshot}' is a name for snapshots that a schedule takes, and lets go.",
-            f"Choose one that does not begin with '{SCHEDULED_PREFIX}'.",
+            f"'{snapshot}' is reserved for snapshots of a schedule.",
+            f"Choose a name that does not begin with '{SCHEDULED_PREFIX}'.",
             code="invalid-name",
         )

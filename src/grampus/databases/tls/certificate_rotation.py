@@ -29,9 +29,9 @@ class CertificateRotation:
     def _plan(self, name: str) -> RotateCertificatesOrder:
         if self._is_rotated(self._reachable(name)):
             raise RefusedError(
-                f"The certificates of {name} were rotated, and the former ones are in use still.",
-                f"Give clients {self.authorities_file(name)}; then `grampus db certificate retire "
-                f"{name}` ends the former ones, and there can be new ones again.",
+                f"The certificates of {name} were rotated, and the former ones are still in use.",
+                f"Give the clients {self.authorities_file(name)}, then run `grampus db "
+                f"certificate retire {name}`. After that, a new rotation is possible.",
                 code="not-retired",
             )
         made_at = self._operations.clock.now()
@@ -52,8 +52,8 @@ class CertificateRotation:
     def _plan_retire(self, name: str) -> RetireCertificatesOrder:
         if not self._is_rotated(self._reachable(name)):
             raise RefusedError(
-                f"The certificates of {name} were not rotated: there are none to retire.",
-                f"`grampus db certificate rotate {name}` makes new ones first.",
+                f"The certificates of {name} were not rotated, so there are none to retire.",
+                f"`grampus db certificate rotate {name}` creates new ones first.",
                 code="not-rotated",
             )
         for follower, record in self._operations.records.followers(name).items():

@@ -130,8 +130,8 @@ class CertificateWork:
         if self._is_running(spec) and _TLS_FAILED in observe_answer(self._host(), plan).said:
             raise GrampusError(
                 f"The server of {self._database} does not show its new certificate.",
-                f"`grampus db restart {self._database}` lets it read its files; clients that trust "
-                "both authorities go on meanwhile.",
+                f"`grampus db restart {self._database}` makes the server read its files. "
+                "Clients that trust both authorities can still connect.",
                 code="certificate-refused",
             )
 
@@ -175,22 +175,26 @@ def _rotate_steps(ports: StepPorts, order: RotateCertificatesOrder) -> list[Step
     return [
         Step(
             "make",
-            "Make a new authority and certificates, which the server does not show yet",
+            "Create a new authority and certificates, which the server does not show yet",
             lambda: work.make_next(order.authority),
         ),
-        Step("trust", "Let clients that read its files trust both authorities", work.trust_both),
-        Step("replicas", "Let its replicas trust both", work.trust_in_replicas),
+        Step("trust", "Publish both authorities for clients", work.trust_both),
+        Step("replicas", "Trust both authorities on its replicas", work.trust_in_replicas),
     ]
 
 
 def _retire_steps(ports: StepPorts, order: RetireCertificatesOrder) -> list[Step]:
     work = CertificateWork(ports, order.database)
     return [
-        Step("replicas", "See that its replicas trust both authorities", work.trust_in_replicas),
-        Step("place", "Put the new certificates in the former ones' place", work.put_in_place),
-        Step("reload", "Let the server take them; open sessions go on", work.reload),
-        Step("trust", "Trust the new authority alone on its host", work.trust_new_alone),
-        Step("forget", "Forget the former authority everywhere", work.forget_former),
+        Step("replicas", "Check that its replicas trust both authorities", work.trust_in_replicas),
+        Step("place", "Replace the former certificates by the new ones", work.put_in_place),
+        Step(
+            "reload",
+            "Load the new certificates into the server; open sessions continue",
+            work.reload,
+        ),
+        Step("trust", "Trust only the new authority on its host", work.trust_new_alone),
+        Step("forget", "Remove the former authority everywhere", work.forget_former),
     ]
 
 

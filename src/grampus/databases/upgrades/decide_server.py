@@ -32,8 +32,8 @@ def choose_version(flavour: FlavourName, asked: str | None, known: Sequence[str]
     """
     if not known:
         raise UsageError(
-            f"No host image holds a {flavour} server.",
-            "Add one to images/, or choose another --flavour.",
+            f"No host image has a {flavour} server.",
+            "Add an image to images/, or choose another --flavour.",
             code="unknown-version",
         )
     ordered = sorted(known, key=parse_version, reverse=True)
@@ -46,7 +46,7 @@ def choose_version(flavour: FlavourName, asked: str | None, known: Sequence[str]
             return version
     meant = closest_name(asked, ordered)
     raise UsageError(
-        f"There is no {flavour} {asked} here.",
+        f"{flavour} {asked} is not available.",
         f"Did you mean {meant}?" if meant else f"Choose one of {', '.join(ordered)}.",
         code="unknown-version",
     )
@@ -60,7 +60,7 @@ def require_upgrade(name: str, flavour: FlavourName, have: str, want: str) -> No
     former, new = parse_version(have), parse_version(want)
     if new < former[: len(new)]:
         raise RefusedError(
-            f"{name} runs {flavour} {have}: its data cannot be opened by the older {want}.",
+            f"{name} runs {flavour} {have}: the older {want} cannot open its data.",
             f"Load a dump into a database of that version (`grampus db create --version {want}`).",
             code="downgrade",
         )
@@ -69,7 +69,8 @@ def require_upgrade(name: str, flavour: FlavourName, have: str, want: str) -> No
         if between:
             series = ".".join(str(number) for number in between[0])
             raise RefusedError(
-                f"MySQL goes from {have} to {want} by way of {series} only.",
-                f"Upgrade it to {series} first: `grampus db upgrade {name} --to {series}`.",
+                f"MySQL upgrades from {have} to {want} need {series} in between.",
+                f"Upgrade the database to {series} first: `grampus db upgrade {name} --to "
+                f"{series}`.",
                 code="version-between",
             )

@@ -105,7 +105,7 @@ class UpgradeServer:
     def _failed(self, said: str) -> GrampusError:
         return GrampusError(
             f"{self.plan.database} could not be upgraded: {said.rstrip('.')}.",
-            "It is as it was before. Correct what the message says, then run `grampus db upgrade "
+            "The database is unchanged. Fix the error above, then run `grampus db upgrade "
             f"{self.plan.database} --to VERSION` again.",
             code="upgrade-failed",
         )

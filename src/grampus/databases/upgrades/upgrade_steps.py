@@ -120,12 +120,12 @@ def _upgrade_steps(ports: StepPorts, order: UpgradeOrder) -> list[Step]:
     work, spec = _UpgradeWork(ports, order), order.spec
     server = f"{spec.flavour} {order.version}"
     return [
-        Step("prepare", "Let the server finish its own work at its stop", work.prepare),
+        Step("prepare", "Prepare a complete shutdown of the server", work.prepare),
         Step("server", "Stop the server", DatabaseWork(ports, spec).stop_server, work.run_former),
-        Step("detach", "Detach the volume, its journal applied", work.detach),
+        Step("detach", "Detach the volume, with its journal applied", work.detach),
         Step(
             "snapshot",
-            f"Take the snapshot '{order.snapshot}', to come back to",
+            f"Take the snapshot '{order.snapshot}', to return to",
             work.take_snapshot,
             work.remove_snapshot,
         ),
@@ -135,10 +135,12 @@ def _upgrade_steps(ports: StepPorts, order: UpgradeOrder) -> list[Step]:
             f"Attach the volume to {spec.host}",
             lambda: discard(ports.volumes.ensure_attached(spec.name, spec.host)),
         ),
-        Step("upgrade", f"Upgrade its tables to {server}, unreachable", work.upgrade, work.go_back),
+        Step(
+            "upgrade", f"Upgrade its tables to {server} without clients", work.upgrade, work.go_back
+        ),
         Step(
             "serve",
-            f"Start the {server} server" if order.restarts else "Detach the volume, as it was",
+            f"Start the {server} server" if order.restarts else "Detach the volume again",
             work.serve,
         ),
     ]

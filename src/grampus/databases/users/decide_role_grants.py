@@ -77,7 +77,7 @@ _WHERE = re.compile(rf"(?P<all>\*\.\*)|(?P<schema>{_NAME})(?:\.(?:\*|(?P<table>{
 # A line of `SHOW GRANTS`.
 _OPTION = " WITH GRANT OPTION"
 _GIVEN = re.compile(r"GRANT (?P<what>.+?) ON (?P<where>.+) TO (?P<role>.+)")
-_EXAMPLE = "Write it as 'read ON sales' or 'SELECT, INSERT ON sales.orders'."
+_EXAMPLE = "Write the grant as 'read ON sales' or 'SELECT, INSERT ON sales.orders'."
 
 
 class RoleGrant(BaseModel):
@@ -109,7 +109,7 @@ def parse_grant(text: str) -> RoleGrant:
     written = _WRITTEN.fullmatch(text)
     where = _WHERE.fullmatch(written["where"]) if written else None
     if written is None or where is None or not text.isprintable():
-        raise UsageError(f"{text!r} says no privileges on something.", _EXAMPLE)
+        raise UsageError(f"{text!r} is not of the form 'PRIVILEGES ON WHAT'.", _EXAMPLE)
     schema, table = _unquote(where["schema"]), _unquote(where["table"])
     level = _allowed(schema, table)
     chosen: set[str] = set()
@@ -121,7 +121,9 @@ def parse_grant(text: str) -> RoleGrant:
             chosen.add(privilege)
             _require_privilege(privilege, level, text=text, schema=schema)
     if not chosen:
-        raise UsageError(f"{text!r} gives nothing there.", _EXAMPLE, code="wrong-level")
+        raise UsageError(
+            f"{text!r} has no privilege that applies there.", _EXAMPLE, code="wrong-level"
+        )
     return RoleGrant(
         privileges=_ordered(chosen),
         in_schema=schema,
@@ -144,9 +146,10 @@ def parse_given(flavour: FlavourName, lines: Iterable[str], *, role: str) -> lis
         grant = _parse_given(flavour, line)
         if grant is None:
             raise RefusedError(
-                f"The role '{role}' was given in SQL what `--grant` cannot say: {line:.120}.",
-                "Take that from it in SQL first (`grampus db connect NAME`), or change the role "
-                "there.",
+                f"The role '{role}' has a grant from SQL that `--grant` cannot express: "
+                f"{line:.120}.",
+                "Revoke that grant in SQL first (`grampus db connect NAME`), or change the "
+                "role in SQL.",
                 code="given-in-sql",
             )
         given.append(grant)
@@ -186,9 +189,10 @@ def require_closed(flavour: FlavourName, added: Iterable[RoleGrant]) -> None:
         reaching = [each for each in grant.privileges if each in _IN_SCHEMA]
         if grant.in_schema is None and reaching:
             raise RefusedError(
-                f"{', '.join(reaching)} ON *.* would reach into the schema mysql for a moment, "
-                "for all who have the role.",
-                "Make another role with it (`grampus db role add NAME ROLE`), and give that one.",
+                f"{', '.join(reaching)} ON *.* would apply to the schema mysql for a moment, "
+                "for all users with the role.",
+                "Create another role with these privileges (`grampus db role add NAME "
+                "ROLE`), and grant that one.",
                 code="not-closed",
             )
 
@@ -202,7 +206,7 @@ def require_owned(flavour: FlavourName, wanted: Iterable[RoleGrant]) -> None:
     if flavour == "mysql" and "RELOAD" in asked:
         raise RefusedError(
             "RELOAD would let a client reset the binary logs, which the archive and replicas need.",
-            "Give FLUSH_TABLES, FLUSH_STATUS, FLUSH_USER_RESOURCES or FLUSH_OPTIMIZER_COSTS "
+            "Use FLUSH_TABLES, FLUSH_STATUS, FLUSH_USER_RESOURCES or FLUSH_OPTIMIZER_COSTS "
             "instead: `grampus db role add NAME ROLE --grant 'FLUSH_TABLES ON *.*'`.",
             code="too-much",
         )
@@ -210,7 +214,7 @@ def require_owned(flavour: FlavourName, wanted: Iterable[RoleGrant]) -> None:
     if flavour == "mariadb" and lacking:
         raise UsageError(
             f"MariaDB has no privilege named {lacking[0]!r}.",
-            "Leave it out. RELOAD allows FLUSH there.",
+            "Remove it. In MariaDB, RELOAD allows FLUSH.",
             code="unknown-privilege",
         )
 
@@ -326,8 +330,8 @@ def _allowed(schema: str | None, table: str | None) -> tuple[str, ...]:
         return _ON_SERVER
     if schema.lower() in _CLOSED:
         raise RefusedError(
-            f"The schema {schema} is the server's own, and no role is let into it.",
-            "Leave it out; the role 'admin' may do what the owner may.",
+            f"The schema {schema} belongs to the server, and no role can access it.",
+            "Remove it. The role 'admin' has the owner's privileges.",
             code="system-schema",
         )
     level = _IN_SCHEMA if table is None else _ON_TABLE
@@ -342,27 +346,27 @@ def _require_privilege(
         return
     if privilege in _REFUSED:
         raise RefusedError(
-            f"{privilege} would let a client change its rights or the server itself.",
-            "Leave it out; the role 'admin' may do what the owner may.",
+            f"{privilege} would let a client change its privileges or the server itself.",
+            "Remove it. The role 'admin' has the owner's privileges.",
             code="too-much",
         )
     if privilege not in _ON_SERVER:
         closest = closest_name(privilege, [*_ON_SERVER, *_WORDS])
         raise UsageError(
-            f"There is no privilege named {privilege!r}.",
+            f"The privilege {privilege!r} does not exist.",
             f"Did you mean '{closest}'?" if closest else _EXAMPLE,
             code="unknown-privilege",
         )
     if schema is not None and schema.lower() in _READABLE:
         raise RefusedError(
-            f"The schema {schema} is the server's own, and is read only.",
-            f"Give no more than {', '.join(level)} on it.",
+            f"The schema {schema} belongs to the server, and is read-only.",
+            f"Grant only {', '.join(level)} on it.",
             code="system-schema",
         )
     raise UsageError(
-        f"There is no {privilege} on what {text!r} names.",
-        "Such privileges are on all of the server, or on a whole schema: write `ON *.*` or "
-        "`ON SCHEMA.*`, or leave it out.",
+        f"{privilege} cannot be granted on {text!r}.",
+        "Such privileges apply to the whole server or to a whole schema: write `ON *.*` or "
+        "`ON SCHEMA.*`, or remove them.",
         code="wrong-level",
     )
 
@@ -373,8 +377,8 @@ def _unquote(name: str | None) -> str | None:
     bare = name[1:-1].replace("``", "`") if name.startswith("`") else name
     if len(bare) > _MAX_LENGTH:
         raise UsageError(
-            f"{bare!r} is too long for a schema or table.",
-            f"Names have {_MAX_LENGTH} characters at most.",
+            f"{bare!r} is too long for a schema or table name.",
+            f"Names have at most {_MAX_LENGTH} characters.",
             code="invalid-name",
         )
     return bare
@@ -384,5 +388,7 @@ def _missing(what: str, name: str, known: Iterable[str]) -> NotFoundError:
     closest = closest_name(name, known)
     return NotFoundError(
         f"The server has no {what} named '{name}'.",
-        f"Did you mean '{closest}'?" if closest else "Make it first, then give privileges on it.",
+        f"Did you mean '{closest}'?"
+        if closest
+        else ("Create it first, then grant privileges on it."),
     )

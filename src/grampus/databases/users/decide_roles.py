@@ -121,9 +121,9 @@ def require_plain(name: str) -> None:
     """Raise RefusedError for a role whose name needs quoting, or a host: it was made in SQL."""
     if _ROLE_NAME.fullmatch(name) is None:
         raise RefusedError(
-            f"The role '{name}' was made in SQL, under a name that no user is made with.",
-            "Make the user with another role, then give it this one: `grampus db role grant NAME "
-            "ROLE --to USER`.",
+            f"The role '{name}' was made in SQL, and its name is not available for new users.",
+            "Create the user with another role, then grant this one: `grampus db role grant "
+            "NAME ROLE --to USER`.",
             code="role-name",
         )
 
@@ -148,7 +148,7 @@ def require_made(name: str, roles: Sequence[DatabaseRole], *, database: str) -> 
         f"The database {database} has no role named '{name}'.",
         f"Did you mean '{closest}'?"
         if closest
-        else f"`grampus db role list {database}` shows what there is.",
+        else f"`grampus db role list {database}` shows the roles.",
         code="unknown-role",
     )
 
@@ -157,8 +157,8 @@ def require_own(name: str) -> None:
     """Raise RefusedError for a role of Grampus's own, which stays."""
     if as_preset(name) is not None:
         raise RefusedError(
-            f"The role '{name}' is one that Grampus makes for users, and stays.",
-            f"`grampus db role revoke DATABASE {name} --from USER` takes it from a user.",
+            f"The role '{name}' belongs to Grampus, and cannot be changed or removed.",
+            f"`grampus db role revoke DATABASE {name} --from USER` revokes it from a user.",
             code="own-role",
         )
 
@@ -171,8 +171,8 @@ def require_one_default(
     if flavour != "mariadb" or not others:
         return
     raise RefusedError(
-        f"MariaDB makes one role active at login, and {user} has '{others[0]}'.",
-        f"Add --on-request, so that clients take it with SET ROLE; or take the other one first: "
+        f"MariaDB activates only one role at login, and {user} has '{others[0]}'.",
+        "Add --on-request, so that clients use SET ROLE. Or revoke the other role first: "
         f"`grampus db role revoke {database} {others[0]} --from {user}`.",
         code="one-default",
     )
@@ -182,8 +182,9 @@ def require_given(role: DatabaseRole) -> None:
     """Raise RefusedError for a role that MariaDB's administrator may not give away."""
     if not role.may_be_given:
         raise RefusedError(
-            f"The role '{role.name}' was made in SQL, and MariaDB lets only its maker give it.",
-            f"Give it in SQL: `GRANT {role.name} TO USER; SET DEFAULT ROLE {role.name} FOR USER`.",
+            f"The role '{role.name}' was made in SQL, and MariaDB allows only its creator to "
+            "grant it.",
+            f"Grant it in SQL: `GRANT {role.name} TO USER; SET DEFAULT ROLE {role.name} FOR USER`.",
             code="not-given",
         )
 
@@ -300,8 +301,8 @@ def parse_roles(rows: Sequence[tuple[str, ...]]) -> list[DatabaseRole]:
                 )
     except (IndexError, ValueError) as error:
         raise GrampusError(
-            "The server's answer about its roles cannot be read.",
-            "Look at them yourself: `grampus db connect NAME`.",
+            "The server's answer about its roles is not valid.",
+            "Check the roles in SQL: `grampus db connect NAME`.",
         ) from error
     return [
         role.model_copy(update={"holders": tuple(holders.get(account, ()))})

@@ -33,7 +33,7 @@ _RIGHTS: dict[UserRole, str] = {"read": _READ, "write": _WRITE}
 _WHAT: dict[UserRole, str] = {
     "read": "reads every schema",
     "write": "reads and changes rows of every schema",
-    "admin": "does what the owner of the database may do",
+    "admin": "has the privileges of the owner of the database",
 }
 
 
@@ -74,8 +74,9 @@ def require_user_name(name: str, *, owner: str) -> str:
         )
     if name == owner:
         raise RefusedError(
-            f"'{name}' is the user that was made with the database.",
-            "`grampus db rotate NAME` gives it a new password; choose another name for a new user.",
+            f"'{name}' is the database's own user.",
+            "`grampus db rotate NAME` sets a new password for this user. For a new user, "
+            "choose another name.",
             code="owner",
         )
     return name
@@ -166,9 +167,8 @@ def require_former_known(flavour: FlavourName, user: str, former: object | None)
     """Raise RefusedError when a MariaDB user's password is needed, and is not on file."""
     if flavour == "mariadb" and former is None:
         raise RefusedError(
-            f"The password of {user} was not made by Grampus, and MariaDB keeps no former one by "
-            "itself.",
-            f"Give it a new one without --keep-old: `grampus db user passwd DATABASE {user}`.",
+            f"Grampus did not set the password of {user}, and MariaDB cannot keep the former one.",
+            f"Set a new password without --keep-old: `grampus db user passwd DATABASE {user}`.",
             code="former-unknown",
         )
 
@@ -222,8 +222,8 @@ def parse_users(rows: Sequence[tuple[str, ...]], *, owner: str) -> list[Database
     for row in rows:
         if len(row) != 7:
             raise GrampusError(
-                "The server's answer about its users cannot be read.",
-                "Look at them yourself: `grampus db connect NAME`.",
+                "The server's answer about its users is not valid.",
+                "Check the users in SQL: `grampus db connect NAME`.",
             )
         name, host, locked, tls, roles, changed_at, former = row
         users.append(

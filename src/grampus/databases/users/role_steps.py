@@ -175,7 +175,7 @@ def _at_login_of(roles: list[DatabaseRole], user: Account) -> list[DatabaseRole]
 def _add_steps(ports: StepPorts, order: RoleOrder) -> list[Step]:
     work = _RoleWork(ports, order)
     rights = "; ".join(grant.shown for grant in order.grants)
-    title = f"Make the role {order.role}, which may {rights}"
+    title = f"Create the role {order.role} with {rights}"
     return [Step("role", title, work.make, work.drop)]
 
 
@@ -184,29 +184,27 @@ def _change_steps(ports: StepPorts, order: RoleOrder) -> list[Step]:
     work, steps = _RoleWork(ports, order), []
     if order.grants:
         rights = "; ".join(grant.shown for grant in order.grants)
-        title = f"Give the role {order.role} {rights}"
+        title = f"Grant {rights} to the role {order.role}"
         steps.append(Step("more", title, work.add_rights, work.drop_rights))
     if order.taken:
         rights = "; ".join(grant.shown for grant in order.taken)
-        title = f"Take from the role {order.role} {rights}"
+        title = f"Revoke {rights} from the role {order.role}"
         steps.append(Step("less", title, work.take_rights, work.return_rights))
     return steps
 
 
 def _remove_steps(ports: StepPorts, order: RoleOrder) -> list[Step]:
     work = _RoleWork(ports, order)
-    return [Step("role", f"Take the role {order.role} from whoever has it, and drop it", work.drop)]
+    return [Step("role", f"Revoke the role {order.role} from all users, and drop it", work.drop)]
 
 
 def _grant_steps(ports: StepPorts, order: RoleOrder) -> list[Step]:
     work, role, user = _RoleWork(ports, order), order.role, order.user
-    give = Step("grant", f"Give {user} the role {role}", work.give, work.take)
-    login = Step(
-        "login", f"Make it active from {user}'s next login on", work.activate, work.deactivate
-    )
+    give = Step("grant", f"Grant the role {role} to {user}", work.give, work.take)
+    login = Step("login", f"Activate it at {user}'s next login", work.activate, work.deactivate)
     request = Step(
         "request",
-        f"Leave it to {user} to take it with SET ROLE",
+        f"Do not activate it at {user}'s login",
         work.deactivate,
         work.activate_again,
     )
@@ -223,11 +221,11 @@ def _revoke_steps(ports: StepPorts, order: RoleOrder) -> list[Step]:
     return [
         Step(
             "login",
-            f"Leave the role {role} out of {user}'s logins",
+            f"Do not activate the role {role} at {user}'s login",
             work.deactivate,
             work.activate_again if order.at_login else None,
         ),
-        Step("revoke", f"Take it from {user}", work.take, work.give_back),
+        Step("revoke", f"Revoke it from {user}", work.take, work.give_back),
     ]
 
 
@@ -248,7 +246,7 @@ def _type(
     )
 
 
-ADD_ROLE = _type("db.role-add", "making of a role", _add_steps, "undo")
+ADD_ROLE = _type("db.role-add", "creation of a role", _add_steps, "undo")
 CHANGE_ROLE = _type("db.role-change", "change of a role", _change_steps, "finish-or-undo")
 # What a server refuses for good (a role that `mandatory_roles` names) is in no later command's way.
 REMOVE_ROLE = _type("db.role-remove", "removal of a role", _remove_steps, "finish-or-undo")

@@ -69,7 +69,7 @@ class DatabaseRoles:
         taken |= {user.name: "user" for user in self._users.all(database)}
         if role in taken:
             raise RefusedError(
-                f"The database {database} has a {taken[role]} named '{role}' already.",
+                f"The database {database} already has a {taken[role]} named '{role}'.",
                 f"Choose another name, or see `grampus db {taken[role]} list {database}`.",
                 code="name-taken",
             )

@@ -22,14 +22,15 @@ class DatabaseRotation:
         is_running = observe_daemon_state(host, server_daemon_name(name)) == "running"
         if record.desired != "running" or not is_running:
             raise RefusedError(
-                f"The database {name} is not running, and its server must be told new passwords.",
+                f"The database {name} is not running, and its server must accept the new "
+                "passwords.",
                 f"`grampus db start {name}` starts it.",
                 code="not-running",
             )
         if observe_daemon_state(host, scratch_daemon_name(name)) == "running":
             raise RefusedError(
-                f"The scratch instance of {name} runs, which has the same passwords.",
-                "Wait until the benchmark is over.",
+                f"The scratch instance of {name} runs with the same passwords.",
+                "Wait until the benchmark ends.",
                 code="benchmark",
             )
         can_rotate = self._operations.volumes.key_rotation.can_rotate(name)

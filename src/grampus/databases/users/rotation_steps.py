@@ -86,13 +86,13 @@ class _RotationWork:
 def _rotate_steps(ports: StepPorts, order: RotateOrder) -> list[Step]:
     work, name = _RotationWork(ports, order), order.database
     last = (
-        "Let the administrator no longer in with its former password; the owner still is"
+        "Reject the former password of the administrator; the owner's still works"
         if order.keeps_former
-        else "Let nobody in with a former password any more"
+        else "Reject all former passwords"
     )
     key = Step(
         "key",
-        "Give the volume a new key for the cluster, under a pause of a second",
+        "Create a new cephx key for the volume, with a pause of about a second",
         lambda: ports.volumes.key_rotation.rotate(name),
     )
     return [
@@ -100,13 +100,13 @@ def _rotate_steps(ports: StepPorts, order: RotateOrder) -> list[Step]:
         Step("scratch", "Remove its scratch instance, if any", work.remove_scratch),
         Step(
             "password",
-            "Make new passwords",
+            "Create new passwords",
             lambda: discard(ports.credentials.ensure_next(name)),
         ),
-        Step("accounts", "Tell the server; the former ones work as well", work.tell_server),
+        Step("accounts", "Set them in the server; the former ones still work", work.tell_server),
         Step(
             "secrets",
-            "Keep them instead of the former",
+            "Store them instead of the former ones",
             lambda: ports.credentials.settle_next(name),
         ),
         Step("files", "Write option files", work.write_files),
@@ -117,7 +117,7 @@ def _rotate_steps(ports: StepPorts, order: RotateOrder) -> list[Step]:
 
 def _discard_steps(ports: StepPorts, order: RotateOrder) -> list[Step]:
     work = _RotationWork(ports, order)
-    title = "Let the owner no longer in with its former password"
+    title = "Reject the former password of the owner"
     return [Step("discard", title, lambda: work.discard(of_owner=True))]
 
 

@@ -79,17 +79,16 @@ def explain_refusal(daemon: str, said: str) -> SqlError:
     message = errors[-1] if errors else "the client gave no reason"
     if message.startswith(_ACCESS_DENIED):
         return AccessDeniedError(
-            f"The administrator's password on file is not the one that {daemon} knows.",
-            "Put back the newest copy of this database's files in GRAMPUS_HOME/secrets, and "
-            "nothing else. Without one, `grampus db clone NAME NEW` makes a database with the same "
-            "data and new passwords.",
+            f"The server {daemon} does not accept the administrator's password on file.",
+            "Restore the newest copy of this database's files in GRAMPUS_HOME/secrets, and "
+            "nothing else. Without a copy, `grampus db clone NAME NEW` creates a database "
+            "with the same data and new passwords.",
         )
     # A syntax error repeats the statement from where it went wrong: that may be a password.
     number, colon, _ = message.partition(": ")
     shown = number if " near '" in message and colon else message
     return SqlError(
         f"The server {daemon} refused a statement of Grampus: {shown.rstrip('.')}.",
-        "Try again. If it fails again, run the command as `grampus --debug ...` and report what "
-        "that "
-        "shows.",
+        "Try again. If it fails again, run the command as `grampus --debug ...` and report "
+        "the output.",
     )

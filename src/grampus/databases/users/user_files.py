@@ -56,7 +56,7 @@ class UserFiles:
         if found is None:
             raise GrampusError(
                 f"The password of the user {user} is not in {self._directory}.",
-                f"`grampus db user passwd DATABASE {user}` makes a new one.",
+                f"`grampus db user passwd DATABASE {user}` sets a new one.",
                 code="secrets-missing",
             )
         return found

@@ -100,10 +100,10 @@ class _UserWork:
 def _add_steps(ports: StepPorts, order: UserOrder) -> list[Step]:
     work, role, user = _UserWork(ports, order), order.role or "read", order.user
     return [
-        Step("password", f"Make a password for {user}", work.make_password, work.forget),
+        Step("password", f"Create a password for {user}", work.make_password, work.forget),
         Step(
             "account",
-            f"Make the user {user}, which {describe_role(role)}",
+            f"Create the user {user}, which {describe_role(role)}",
             lambda: work.add(role),
             work.remove,
         ),
@@ -115,23 +115,23 @@ def _remove_steps(ports: StepPorts, order: UserOrder) -> list[Step]:
     work = _UserWork(ports, order)
     return [
         Step("account", f"Remove the user {order.user} and end its sessions", work.remove),
-        Step("file", "Forget its password", work.forget),
+        Step("file", "Delete its password", work.forget),
     ]
 
 
 def _password_steps(ports: StepPorts, order: UserOrder) -> list[Step]:
     work, user = _UserWork(ports, order), order.user
-    kept = "; the former one works as well" if order.keeps_former else ""
+    kept = "; the former one still works" if order.keeps_former else ""
     return [
-        Step("password", f"Make a new password for {user}", work.make_password),
-        Step("account", f"Give it to the server{kept}", work.change_password),
+        Step("password", f"Create a new password for {user}", work.make_password),
+        Step("account", f"Set it in the server{kept}", work.change_password),
         Step("file", "Write its option file", work.write_file),
     ]
 
 
 def _discard_steps(ports: StepPorts, order: UserOrder) -> list[Step]:
     work = _UserWork(ports, order)
-    title = f"Let {order.user} no longer in with its former password"
+    title = f"Reject the former password of {order.user}"
     return [Step("account", title, work.discard_former)]
 
 
@@ -152,7 +152,7 @@ def _type(
     )
 
 
-ADD_USER = _type("db.user-add", "making of a user", _add_steps, "undo")
+ADD_USER = _type("db.user-add", "creation of a user", _add_steps, "undo")
 REMOVE_USER = _type("db.user-remove", "removal of a user", _remove_steps)
 CHANGE_PASSWORD = _type("db.user-passwd", "change of the password of a user", _password_steps)
 DISCARD_PASSWORD = _type(

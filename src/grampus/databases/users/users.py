@@ -80,7 +80,7 @@ class DatabaseUsers:
             )
         if any((known.name, known.host) == (user, "%") for known in self.all(database)):
             raise RefusedError(
-                f"The database {database} has a user named '{user}' already.",
+                f"The database {database} already has a user named '{user}'.",
                 f"Choose another name, or see `grampus db user list {database}`.",
                 code="name-taken",
             )
@@ -176,7 +176,7 @@ class DatabaseUsers:
         is_running = observe_daemon_state(host, server_daemon_name(database)) == "running"
         if record.desired != "running" or not is_running:
             raise RefusedError(
-                f"The database {database} is not running, and its server alone knows its users.",
+                f"The database {database} is not running, and only its server knows its users.",
                 f"`grampus db start {database}` starts it.",
                 code="not-running",
             )
@@ -192,5 +192,5 @@ class DatabaseUsers:
             f"The database {database} has no user named '{user}'.",
             f"Did you mean '{closest}'?"
             if closest
-            else f"`grampus db user list {database}` shows what there is.",
+            else f"`grampus db user list {database}` shows the users.",
         )

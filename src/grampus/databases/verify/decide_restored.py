@@ -40,17 +40,17 @@ def decide_place(
         if schedule is not None:
             return schedule.place
         raise NotFoundError(
-            f"No backup of the database {name} is known here.",
-            f"Take one: `grampus db backup create {name} --to PLACE`. If there is one, name its "
-            "place with --from.",
+            f"Grampus knows no backup of the database {name}.",
+            f"Take a backup: `grampus db backup create {name} --to PLACE`. If there is one, "
+            "give its place with --from.",
             code="no-backup",
         )
     if schedule is not None and schedule.place.url == state.place:
         return schedule.place
     if state.place.startswith(S3_SCHEME):
         raise RefusedError(
-            f"The newest backup of the database {name} is in {state.place}, and its keys are not "
-            "known here.",
+            f"The newest backup of the database {name} is in {state.place}, and Grampus does "
+            "not know its access keys.",
             f"Add `--from {state.place} --credentials FILE`.",
             code="no-credentials",
         )
@@ -77,8 +77,8 @@ def describe_restored(restored: RestoredBackup) -> str:
     if restored.outcome == "broken":
         return f"backup {restored.backup} is broken: {said}"
     compared = (
-        "rows as in its snapshot"
+        "rows equal to its snapshot"
         if restored.compared
-        else "nothing to compare with (its snapshot is gone)"
+        else "nothing to compare with (its snapshot is deleted)"
     )
     return f"backup {restored.backup}: {restored.tables} tables restored, {compared}"

@@ -76,8 +76,7 @@ def require_scratch(spec: DatabaseSpec, label: str) -> None:
     """
     if label not in spec.labels:
         raise RefusedError(
-            f"The database {spec.name} has the name of one that is made here for a while, and is "
-            "none.",
-            f"Give it another name (`grampus db rename {spec.name} NEW`), then try again.",
+            f"The database {spec.name} has a name that Grampus needs for a temporary database.",
+            f"Rename the database (`grampus db rename {spec.name} NEW`), then try again.",
             code="name-taken",
         )

@@ -71,7 +71,7 @@ def classify_check(table: Table, rows: Sequence[Sequence[str]]) -> TableCheck:
     errors = [text for kind, text in kinds if kind == "error"]
     said = "; ".join(dict.fromkeys([*errors, *(t for k, t in kinds if k == "warning")]))
     if any(_GONE in text for text in errors):
-        return TableCheck(table=shown, outcome="unchecked", said="It was dropped meanwhile.")
+        return TableCheck(table=shown, outcome="unchecked", said="It was dropped during the check.")
     for kind, text in kinds:
         if kind == "note" and _NO_CHECK in text:
             return TableCheck(table=shown, outcome="unchecked", said=text)
@@ -79,7 +79,9 @@ def classify_check(table: Table, rows: Sequence[Sequence[str]]) -> TableCheck:
     if verdicts and verdicts[-1] in _SOUND and not errors:
         return TableCheck(table=shown, outcome="sound")
     return TableCheck(
-        table=shown, outcome="broken", said=said or "; ".join(verdicts) or "It gave no verdict."
+        table=shown,
+        outcome="broken",
+        said=said or "; ".join(verdicts) or "The check gave no result.",
     )
 
 

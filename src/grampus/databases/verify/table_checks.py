@@ -74,7 +74,9 @@ class TableChecks:
             self._scratch.remove(request.name)  # of a check that was cut off
             reason = "" if in_place else self._refused(record)
             if reason:
-                operations.progress.note(f"Its tables are checked in its own server: {reason}")
+                operations.progress.note(
+                    f"The tables are checked in the database's own server: {reason}"
+                )
             if in_place or reason:
                 return check_tables(self._administrator(record), operations.progress)
             with self._scratch.gone_after(request.name):
@@ -94,9 +96,9 @@ class TableChecks:
         if in_place or reason:
             return [f"Check {count} tables of {name} in its own server{reason and f': {reason}'}"]
         return [
-            f"Clone {name} as it is now into {clone}",
+            f"Clone the current data of {name} into {clone}",
             f"Check {count} tables there",
-            f"Delete {clone} again",
+            f"Delete {clone}",
         ]
 
     def _refused(self, record: DatabaseRecord) -> str:
@@ -159,7 +161,7 @@ class _Checking:
                 continue
             check, is_lost = _check_table(self._administrator, table)
             if is_lost:
-                self._ended = f"The server ended at the check of {check.table}."
+                self._ended = f"The server ended during the check of {check.table}."
             self.found[table] = check
 
     def side_by_side(self, at_once: int) -> list[Table]:
@@ -197,7 +199,7 @@ class _Checking:
             raise
         if len(lost) == 1:
             self.found |= lost
-            self._ended = f"The server ended at the check of {show_table(next(iter(lost)))}."
+            self._ended = f"The server ended during the check of {show_table(next(iter(lost)))}."
         return sorted(lost)
 
     def is_revived(self, suspects: list[Table], revive: Callable[[], None] | None) -> bool:
@@ -210,13 +212,14 @@ class _Checking:
         try:
             if revive is not None:
                 self._progress.note(
-                    f"The server ended while it checked {shown}; it goes on with one at a time."
+                    f"The server ended during the check of {shown}. Grampus continues with "
+                    "one table at a time."
                 )
                 revive()
                 return True
         except GrampusError as error:
-            why = f" It could not be started again: {error.problem}"
-        self._ended = f"The server ended at the check of one of {shown}."
+            why = f" The server could not be started again: {error.problem}"
+        self._ended = f"The server ended during the check of one of {shown}."
         for table in suspects:
             self.found[table] = TableCheck(
                 table=show_table(table), outcome="broken", said=f"{self._ended}{why}"

@@ -101,8 +101,8 @@ class DatabaseVerification:
             if observe_daemon_state(host, server_daemon_name(name)) != "running":
                 raise RefusedError(
                     f"The database {name} does not run, so its tables cannot be checked.",
-                    f"Start it (`grampus db start {name}`), or verify what the OSDs hold of it "
-                    "alone (--deep-scrub).",
+                    f"Start the database (`grampus db start {name}`), or verify only the "
+                    "copies on the OSDs (--deep-scrub).",
                     code="not-running",
                 )
         return record

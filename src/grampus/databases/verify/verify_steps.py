@@ -23,7 +23,7 @@ def _verified_steps(ports: StepPorts, order: VerifiedOrder) -> list[Step]:
     return [
         Step(
             "record",
-            f"Keep the result with {order.database}",
+            f"Record the result with {order.database}",
             lambda: ports.records.change(order.database, last_verification=order.verified),
         )
     ]

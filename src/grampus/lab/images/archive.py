@@ -112,8 +112,8 @@ def require_mirror(uri: str) -> str:
     """`uri` without a slash at its end. Raises UsageError when it is no usable archive."""
     if not _is_plain_http(uri):
         raise UsageError(
-            f"{MIRROR_VARIABLE} does not hold the address of a Debian archive.",
-            "Set it to an http:// or https:// address without a user or password in it.",
+            f"{MIRROR_VARIABLE} is not the address of a Debian archive.",
+            "Set it to an http:// or https:// address without a user or password.",
             code="mirror-invalid",
         )
     return uri.rstrip("/")

@@ -68,8 +68,8 @@ def require_complete(root: Path, definition: ImageDefinition) -> None:
         shown = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
         raise GrampusError(
             f"The host image '{definition.name}' was built but lacks {shown}.",
-            f"Correct the packages in images/{definition.name}.toml: the suite may have moved "
-            "them to another package.",
+            f"Fix the packages in images/{definition.name}.toml: the suite may have moved the "
+            "files to another package.",
             code="image-incomplete",
         )
 

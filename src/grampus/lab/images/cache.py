@@ -142,8 +142,8 @@ class HostImages:
                     raise first_error from None
                 title = self.definition(following).title
                 progress.note(
-                    f"The host image '{name}' cannot be had: {error.problem} "
-                    f"Using '{following}' ({title}) instead."
+                    f"The host image '{name}' is not available: {error.problem} Using "
+                    f"'{following}' ({title}) instead."
                 )
                 remaining = remaining[remaining.index(following) + 1 :]
                 name = following

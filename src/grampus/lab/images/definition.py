@@ -52,7 +52,7 @@ class ImageDefinition(_Frozen):
     """One file of `images/`."""
 
     name: Word
-    title: str = Field(description="what it holds, for people")
+    title: str = Field(description="its contents, for people")
     suite: Word = Field(description="Debian suite")
     ceph_version: str
     database_version: str
@@ -123,7 +123,7 @@ def load_definitions(directory: Path) -> dict[str, ImageDefinition]:
     }
     if not definitions:
         raise GrampusError(
-            f"There is no host image definition in {directory}.",
+            f"{directory} has no host image definition.",
             "Run Grampus from a complete source checkout.",
             code="definitions-missing",
         )
@@ -133,6 +133,6 @@ def load_definitions(directory: Path) -> dict[str, ImageDefinition]:
 def _invalid(source: str, reason: str) -> GrampusError:
     return GrampusError(
         f"The host image definition {source} is not valid ({reason}).",
-        "Correct that file.",
+        "Fix that file.",
         code="definition-invalid",
     )

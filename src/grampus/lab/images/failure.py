@@ -47,13 +47,13 @@ def _cause(code: str, pattern: str, problem: str, remedy: str) -> _Cause:
     return _Cause(code, re.compile(pattern), problem, remedy)
 
 
-_OTHER_ARCHIVE = "or name another Debian archive in {mirror_variable}."
+_OTHER_ARCHIVE = "or set another Debian archive in {mirror_variable}."
 
 _DISK_BECAME_FULL = _cause(
     "disk-full",
     r"No space left on device|You don't have enough free space|Disk quota exceeded",
     "The disk became full while the host image was built.",
-    "Free some space, or set GRAMPUS_HOME to a larger disk.",
+    "Free space, or set GRAMPUS_HOME to a larger disk.",
 )
 
 # In order: the first that matches is the cause; what comes later is often its consequence.
@@ -68,14 +68,14 @@ _CAUSES: tuple[_Cause, ...] = (
     _cause(
         "needs-privileges",
         r"unshare: (?P<what>.*Operation not permitted)|setpriv: .*Operation not permitted",
-        "This machine does not let root make mount and process namespaces, as a container "
-        "without privileges does not.",
+        "This machine does not allow root to create mount and process namespaces, as in a "
+        "container without privileges.",
         "Run Grampus on the machine itself, in a virtual machine, or in a privileged container.",
     ),
     _cause(
         "program-missing",
         r"unshare: failed to execute (?P<what>[\w.+-]+): No such file",
-        "The program {what} is not there on this machine.",
+        "The program {what} is missing on this machine.",
         "Install the package {what} (on Debian: apt-get install {what}).",
     ),
     _cause(
@@ -105,7 +105,7 @@ _CAUSES: tuple[_Cause, ...] = (
         "suite-gone",
         r"Release' does not have a Release file|Unable to find expected entry",
         "The package archive has no suite '{suite}'.",
-        "The machine's archive may be a partial copy: name a complete Debian archive in "
+        "The machine's archive may be a partial copy: set a complete Debian archive in "
         "{mirror_variable}.",
     ),
     _cause(
@@ -113,21 +113,21 @@ _CAUSES: tuple[_Cause, ...] = (
         r"E: (?:Unable to locate package (?P<what>\S+)"
         r"|Package '(?P<what2>[^']+)' has no installation candidate)",
         "The package {what} is no longer in Debian's suite '{suite}'.",
-        "Update Grampus, or correct the packages in images/{suite}.toml.",
+        "Update Grampus, or fix the packages in images/{suite}.toml.",
     ),
     _cause(
         "archive-inconsistent",
         r"Hash Sum mismatch|File has unexpected size|Mirror sync in progress"
         r"|Unable to fetch some archives|404  Not Found",
-        "The package archive's files do not match its index; it is being updated, or a proxy "
-        "serves old copies.",
+        "The package archive's files do not match its index: the archive is being updated, "
+        "or a proxy serves old copies.",
         "Try again in a few minutes, " + _OTHER_ARCHIVE,
     ),
     _cause(
         "packages-conflict",
         r"The following packages have unmet dependencies|Unable to correct problems"
         r"|[Uu]nable to satisfy dependencies|Conflicts:|held broken packages",
-        "The packages wanted from Debian's suite '{suite}' do not fit together today{what}.",
+        "The packages of Debian's suite '{suite}' are inconsistent today{what}.",
         "Try again tomorrow (the suite changes several times a day), " + _OTHER_ARCHIVE,
     ),
 )
@@ -155,7 +155,7 @@ def classify_build_failure(output_tail: str, *, suite: str, log_file: str) -> Gr
             )
     return GrampusError(
         f"The host image could not be built: {_most_telling_line(output_tail)}.",
-        f"Read {log_file} for all that was said.",
+        f"Read {log_file} for the whole output.",
         code="image-build-failed",
     )
 
@@ -171,9 +171,9 @@ def decide_disk_shortage(definition: ImageDefinition, free_bytes: int, where: st
     needed_bytes = int(definition.estimated_size_bytes * DISK_SAFETY_FACTOR)
     if free_bytes < needed_bytes:
         raise GrampusError(
-            f"Building the host image '{definition.name}' needs {format_bytes(needed_bytes)}, "
-            f"and {where} has {format_bytes(free_bytes)} free.",
-            "Free some space, or set GRAMPUS_HOME to a larger disk.",
+            f"The host image '{definition.name}' needs {format_bytes(needed_bytes)}, but "
+            f"{where} has only {format_bytes(free_bytes)} free.",
+            "Free space, or set GRAMPUS_HOME to a larger disk.",
             code="disk-full",
         )
 
@@ -201,4 +201,4 @@ def _most_telling_line(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("E: ") and not _SUMMARY.match(line)]
     telling = errors or [line for line in lines if not line.startswith(("I: ", "E: "))] or lines
-    return telling[-1].removeprefix("E: ").rstrip(".")[:300] if telling else "it said nothing"
+    return telling[-1].removeprefix("E: ").rstrip(".")[:300] if telling else "it wrote no message"

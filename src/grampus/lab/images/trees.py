@@ -82,8 +82,8 @@ def ensure_tree_absent(tree: Path, clock: Clock) -> None:
             ensure_unmounted_below(place, lazy=lazy)
     if mounts_below(place):
         raise RefusedError(
-            f"Something is still mounted in {place}, so it was not removed.",
-            "Unmount it (`findmnt` shows it), then try again.",
+            f"{place} still has a mounted file system, so it was not removed.",
+            "Unmount the file system (`findmnt` shows it), then try again.",
             code="still-mounted",
         )
     for attempt in range(_REMOVAL_TRIES):

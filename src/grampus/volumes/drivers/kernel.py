@@ -115,7 +115,7 @@ class KernelDriver:
 
     def _no_exchange(self, host: Host, request: MapRequest) -> GrampusError:
         return GrampusError(
-            f"{self._device_type} on {host.name} cannot let go of {request.image} while in use.",
+            f"{self._device_type} on {host.name} cannot close {request.image} while it is in use.",
             code="exchange-failed",
         )
 

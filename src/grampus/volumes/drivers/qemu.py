@@ -118,5 +118,5 @@ class QemuStorageDaemon:
 
 def _no_exchange(daemon: str, host: Host) -> GrampusError:
     return GrampusError(
-        f"{daemon} on {host.name} cannot let go of an open image.", code="exchange-failed"
+        f"{daemon} on {host.name} cannot close an open image.", code="exchange-failed"
     )

@@ -68,7 +68,7 @@ class VolumedProgram:
         Raises GrampusError with code `no-volumed` when it has not been built.
         """
         if self._source is None or not self.is_built():
-            raise GrampusError(f"There is no volumed: {NOT_BUILT}.", code="no-volumed")
+            raise GrampusError(f"volumed does not exist: {NOT_BUILT}.", code="no-volumed")
         host.ensure_copy(self._source, self.path(host), mode=0o755)
         return self.path(host)
 
@@ -153,7 +153,7 @@ class Volumed:
             raise GrampusError(
                 f"{self.daemon(request)} on {host.name} serves {size_bytes} bytes of "
                 f"{request.image}, not {request.volume.size_bytes}.",
-                "Try again; `rbd info` shows the image's size.",
+                "Try again. `rbd info` shows the size of the image.",
                 code="driver-failed",
             )
 
@@ -200,7 +200,8 @@ class Volumed:
         if answer == ClientAnswer() and not is_unasked(result.returncode, said):
             raise GrampusError(
                 f"{self.daemon(request)} on {host.name} took no snapshot: {said}",
-                f"`grampus volume show {request.volume.name}` shows its state; then try again.",
+                f"`grampus volume show {request.volume.name}` shows the state of the volume. "
+                "Then try again.",
                 code="snapshot-failed",
             )
         return answer
@@ -303,7 +304,7 @@ def control_socket(file: PurePosixPath) -> PurePosixPath:
     if len(str(socket)) > MAX_SOCKET_PATH_LENGTH:
         raise GrampusError(
             f"The path {socket} is too long for a socket.",
-            f"Choose a GRAMPUS_HOME, or a name, that is "
+            "Choose a GRAMPUS_HOME, or a name, that is "
             f"{len(str(socket)) - MAX_SOCKET_PATH_LENGTH} characters shorter.",
             code="path-too-long",
         )
@@ -314,13 +315,14 @@ def _exchange_failed(daemon: str, host: Host, result: CommandResult) -> GrampusE
     said = last_line(result)
     if "unknown-command" in said:
         return GrampusError(
-            f"{daemon} on {host.name} is of a release that cannot let go of an open image.",
-            "Detach the volume and attach it again (a database: `grampus db restart NAME`).",
+            f"{daemon} on {host.name} belongs to a release that cannot close an open image.",
+            "Detach the volume and attach it again (for a database: `grampus db restart NAME`).",
             code="exchange-failed",
         )
     return GrampusError(
         f"{daemon} on {host.name} could not exchange its image: {said}",
-        "`grampus volume show NAME` says how it is now; the next command goes on with it.",
+        "`grampus volume show NAME` shows the state of the volume. The next command finishes "
+        "or undoes the change.",
         code="exchange-failed",
     )
 

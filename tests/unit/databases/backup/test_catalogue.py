@@ -135,7 +135,7 @@ def test_data_of_another_attempt_is_found(
     writer.write(CONTENT)
     writer.finish()
     target.put(f"{manifest.id}/{DATA}", sink.getvalue())
-    with pytest.raises(BackupDamagedError, match="its manifest tells of"):
+    with pytest.raises(BackupDamagedError, match="match its manifest"):
         catalogue.verify(manifest)
 
 
@@ -179,7 +179,7 @@ def test_manifest_of_a_later_version_says_so() -> None:
 
 def test_manifest_in_the_place_of_another_is_found() -> None:
     content = render_manifest(made_backup(1), KEY)
-    with pytest.raises(BackupDamagedError, match="is that of"):
+    with pytest.raises(BackupDamagedError, match="belongs to"):
         parse_manifest(content, made_backup(2).id)
 
 

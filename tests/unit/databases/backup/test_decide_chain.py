@@ -78,9 +78,9 @@ def standing_on_itself(backup: BackupManifest) -> BackupManifest:
     [
         (by_id(FULL, THIRD), "missing"),
         (by_id(SECOND, THIRD), "missing"),
-        (by_id(rebuilt(FULL), SECOND, THIRD), "not the one"),
-        (by_id(FULL, rebuilt(SECOND), THIRD), "not the one"),
-        (by_id(standing_on_itself(THIRD)), "not the one"),
+        (by_id(rebuilt(FULL), SECOND, THIRD), "not its original base"),
+        (by_id(FULL, rebuilt(SECOND), THIRD), "not its original base"),
+        (by_id(standing_on_itself(THIRD)), "not its original base"),
     ],
 )
 def test_broken_chain_is_never_restored(backups: dict[str, BackupManifest], problem: str) -> None:

@@ -21,8 +21,8 @@ CASES = [
     (BROKEN, {ORDERS: "1"}, {ORDERS: "1"}, "CHECK TABLE found shop.orders broken"),
     (SOUND, {ORDERS: "NULL"}, None, "shop.orders cannot be read"),
     (SOUND, {ORDERS: "1"}, {ORDERS: "2"}, "shop.orders differs"),
-    (SOUND, {ORDERS: "1"}, {ORDERS: "1", ITEMS: "2"}, "shop.items is in the snapshot and not"),
-    (SOUND, {ORDERS: "1", ITEMS: "2"}, {ORDERS: "1"}, "shop.items is in the restore and not"),
+    (SOUND, {ORDERS: "1"}, {ORDERS: "1", ITEMS: "2"}, "shop.items is in the snapshot, but not"),
+    (SOUND, {ORDERS: "1", ITEMS: "2"}, {ORDERS: "1"}, "shop.items is in the restore, but not"),
 ]
 
 

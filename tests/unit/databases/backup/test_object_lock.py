@@ -95,7 +95,7 @@ def test_locked_backup_stays_and_goes_once_its_lock_is_over(
     locked = take(world, bucket, "one", days=7).manifest
     newer = take(world, bucket, "two", full=True, keep=1)
     assert newer.deleted == ()
-    assert any(f"{locked.id} stays: it is locked until" in said for said in world.progress.notes)
+    assert any(f"{locked.id} is kept: it is locked until" in said for said in world.progress.notes)
     with pytest.raises(RefusedError, match="is locked until") as caught:
         kept(world, bucket).delete(locked.id)
     assert caught.value.code == "locked"

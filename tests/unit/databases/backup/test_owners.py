@@ -99,7 +99,9 @@ def test_latest_is_the_database_of_the_lab_that_asks(labs: Labs, shelf: Path) ->
     labs.first.back_up()
     restores = DatabaseRestores(labs.second.world.service())
     wishes = RestoreRequest("again", place(shelf), source="demo")
-    with pytest.raises(RefusedError, match="are not of the database 'demo' of this lab") as caught:
+    with pytest.raises(
+        RefusedError, match="do not belong to the database 'demo' of this lab"
+    ) as caught:
         restores.plan_restore(wishes)
     assert (caught.value.code, "--from-id aaaaaaaa" in str(caught.value)) == (
         "other-database",

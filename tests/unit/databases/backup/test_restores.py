@@ -91,7 +91,7 @@ def test_database_may_be_gone_and_its_name_be_taken_again(world: World, shelf: P
 def test_nothing_that_is_there_is_overwritten(world: World, shelf: Path) -> None:
     world.create()
     take(world, shelf, "one")
-    with pytest.raises(RefusedError, match="already a database"):
+    with pytest.raises(RefusedError, match="already exists"):
         restores(world).restore(RestoreRequest("demo", place(shelf)))
 
 

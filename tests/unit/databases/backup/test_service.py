@@ -141,7 +141,7 @@ def test_full_one_when_the_snapshot_is_gone_or_when_asked_for(world: World, shel
     assert take(world, shelf, "two", wanted="full").manifest.kind == "full"
     for snapshot in snapshots(world):
         world.volumes.ensure_snapshot_absent("demo", snapshot)
-    with pytest.raises(RefusedError, match="no snapshot"):
+    with pytest.raises(RefusedError, match="no longer has the snapshot"):
         take(world, shelf, "three", wanted="incremental")
     assert take(world, shelf, "three").manifest.kind == "full"
     assert first.id in kept(world, shelf).observe().backups
@@ -170,7 +170,7 @@ def test_retention_waits_while_another_backup_is_taken_there(world: World, shelf
             kept(world, shelf).delete(first.id)
     assert caught.value.code == "busy"
     assert taken.deleted == ()
-    assert any("Older backups stay" in note for note in world.progress.notes)
+    assert any("Older backups are deleted next time" in note for note in world.progress.notes)
     assert len(kept(world, shelf).observe().backups) == 2
 
 
@@ -229,7 +229,7 @@ def test_plan_changes_nothing(world: World, shelf: Path) -> None:
     put_database(world)
     before = world.inventory()
     plan = planned(world.runner, lambda: backups(world).create("demo", place(shelf)))
-    assert plan[0].startswith("It will be full: ")
+    assert plan[0].startswith("The backup will be full: ")
     assert plan[1].startswith("Take the snapshot ")
     assert (world.inventory(), shelf.exists()) == (before, False)
     assert kept(world, shelf).keys.ids() == []
@@ -315,6 +315,6 @@ def test_target_that_has_gone_does_not_hold_up_the_database(world: World, shelf:
         path.unlink() if path.is_file() else path.rmdir()
     shelf.rmdir()
     assert world.service().converge() == [
-        "The backup of the database demo was interrupted; it is now undone."
+        "The backup of the database demo was interrupted. It is now undone."
     ]
     assert snapshots(world) == []

@@ -45,14 +45,14 @@ def test_parent_that_is_not_there_is_no_new_place(tmp_path: Path) -> None:
 
 def test_a_file_is_no_place(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("mine")
-    with pytest.raises(UsageError, match="is no directory"):
+    with pytest.raises(UsageError, match="is not a directory"):
         DirectoryTarget(tmp_path / "notes").ensure_id()
     assert (tmp_path / "notes").read_text() == "mine"
 
 
 def test_directory_of_somebody_else_is_not_taken(tmp_path: Path) -> None:
     (tmp_path / TARGET_FILE).write_text("notes about backups")
-    with pytest.raises(GrampusError, match="does not hold the id"):
+    with pytest.raises(GrampusError, match="does not have the id"):
         DirectoryTarget(tmp_path).ensure_id()
 
 
@@ -148,5 +148,5 @@ def test_one_content_is_taken_away(target: DirectoryTarget) -> None:
 
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "shop/../../x"])
 def test_name_that_leads_out_is_refused(target: DirectoryTarget, name: str) -> None:
-    with pytest.raises(GrampusError, match="no name"):
+    with pytest.raises(GrampusError, match="not a valid name"):
         target.read(name)

@@ -120,7 +120,7 @@ def test_directory_without_its_disk_is_not_taken_for_an_empty_place(
             shelf.mkdir()
         acts: list[Callable[[], object]] = [server.back_up, server.archive]
         for act in acts:
-            with pytest.raises(TargetError, match="is not the place that holds") as caught:
+            with pytest.raises(TargetError, match="is not the place of") as caught:
                 act()
             assert caught.value.code == "target-gone"
         if with_directory:
@@ -174,7 +174,7 @@ def test_what_an_unreadable_backup_may_stand_on_is_needed() -> None:
     assert decide_needed_unread(backups, [between]) == {one.id for one in former}
     assert decide_needed_unread(backups, ["shop/20261121t060000z"]) == set()
     for one in former:
-        with pytest.raises(RefusedError, match="may stand on") as caught:
+        with pytest.raises(RefusedError, match="may depend on") as caught:
             require_not_needed_unread(backups, [between], one.id)
         assert caught.value.code == "has-increments"
     for one in later:

@@ -92,7 +92,7 @@ def test_without_a_golden_volume_the_data_directory_is_initialised(world: World)
     assert service.show("demo").status == "running"
     assert world.volumes.images["demo"].parent is None
     assert list(world.volumes.images) == ["demo"]
-    assert any("No golden volume" in note for note in world.progress.notes)
+    assert any("no golden volume" in note for note in world.progress.notes)
 
 
 def test_a_golden_volume_that_was_deleted_is_made_anew(world: World) -> None:
@@ -106,7 +106,7 @@ def test_a_golden_volume_that_was_deleted_is_made_anew(world: World) -> None:
 
 @pytest.mark.parametrize("name", ["golden-x", "golden-mysql-4g-00000000"])
 def test_no_database_is_called_as_a_golden_volume(world: World, name: str) -> None:
-    with pytest.raises(GrampusError, match="cannot name a database"):
+    with pytest.raises(GrampusError, match="is not available as a database name"):
         world.create(name)
 
 
@@ -284,6 +284,6 @@ def test_killed_at_any_point_a_clone_is_undone(tmp_path: Path, snapshot: str | N
     act = partial(clone, snapshot=snapshot)
     for point, world in stopped_runs(prepared(tmp_path, prepare), act, more_than=10):
         (said,) = world.service().converge()
-        assert "clone copy was interrupted; it is now undone" in said
+        assert "clone copy was interrupted. It is now undone" in said
         assert world.inventory() == before, f"killed at {point}"
         assert [s.name for s in world.volumes.snapshots("demo")] == ["yesterday"]

@@ -70,7 +70,7 @@ def test_a_chain_is_bounded(depth: int, allowed: bool) -> None:
     if allowed:
         require_depth("shop", depth)
         return
-    with pytest.raises(RefusedError, match=f"stands on {depth} others") as caught:
+    with pytest.raises(RefusedError, match=f"a chain of {depth} parents") as caught:
         require_depth("shop", depth)
     assert "grampus db flatten shop" in caught.value.remedy
 

@@ -78,7 +78,7 @@ def test_a_creation_ends_before_its_volume_is_flattened(world: CopyingWorld) -> 
     assert world.service().show("demo").status == "running"
     assert world.service().get("demo").flatten_due
     plan = planned(world.runner, lambda: carry_out(world))
-    assert plan == ["Copy what the volume of demo shares with others"]
+    assert plan == ["Copy the data that the volume of demo shares with others"]
     assert not is_flat(world)
     assert carry_out(world) == [CarriedFlatten("demo", is_flat=True)]
     assert is_flat(world)

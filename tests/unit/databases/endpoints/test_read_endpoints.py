@@ -299,7 +299,7 @@ def test_a_host_without_haproxy_is_told_of(world: ReplicaWorld) -> None:
     assert (event.kind, event.level) == ("failed", "failed")
     world.servers["h2"].lacks_haproxy = False
     (event,) = keep_endpoints(world.replicas())
-    assert "leads to demo-r2" in event.text
+    assert "with demo-r2" in event.text
 
 
 def test_the_controller_tells_of_changes_and_of_nobody(world: ReplicaWorld) -> None:

@@ -352,7 +352,7 @@ def test_stop_of_a_lost_host_is_noted_and_done_when_it_is_back(world: FailoverWo
     world.lose()
     plan = planned(world.runner, lambda: world.service().stop("demo"))
     assert (plan, world.service().get("demo").desired) == (
-        ["Note that demo shall not run"],
+        ["Record that demo must not run"],
         "running",
     )
     world.service().stop("demo")

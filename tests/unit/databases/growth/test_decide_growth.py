@@ -81,7 +81,7 @@ def test_how_far_it_grows(seen: Look, to_bytes: int | None) -> None:
 @pytest.mark.parametrize(
     ("seen", "why"),
     [
-        (look(GIB, volume_bytes=40 * GIB), "its rule allows 40 GiB, which it has"),
+        (look(GIB, volume_bytes=40 * GIB), "it has reached the limit of its rule, 40 GiB"),
         (look(GIB, room=replace(ROOM, problem="1 full osd(s) (OSD_FULL)")), "1 full osd(s)"),
         (look(GIB, room=replace(ROOM, until_nearly_full_bytes=15 * MIB)), "takes 15 MiB more"),
         (look(GIB, room=replace(ROOM, until_nearly_full_bytes=0)), "takes 0 B more"),

@@ -26,7 +26,7 @@ def test_when(text: str, percent: int) -> None:
 
 @pytest.mark.parametrize("text", ["80", "9%", "96%", "-5%", "2G", "8O%", "٨٠%", ""])
 def test_when_that_is_none(text: str) -> None:
-    with pytest.raises(UsageError, match="when to grow"):
+    with pytest.raises(UsageError, match="is not a percentage for growth"):
         parse_when_percent(text)
 
 
@@ -45,7 +45,7 @@ def test_step_that_is_none(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("up_to_bytes", "why"),
-    [(10 * GIB, "has 10 GiB already"), (5 * GIB, "already"), (65 * TIB, "so big")],
+    [(10 * GIB, "has 10 GiB already"), (5 * GIB, "already"), (65 * TIB, "larger than the maximum")],
 )
 def test_ceiling_that_is_none(up_to_bytes: int, why: str) -> None:
     rule = GrowthRule(when_percent=80, step_percent=25, up_to_bytes=up_to_bytes)
@@ -68,5 +68,5 @@ def test_shown_with_a_database_where_there_is_something() -> None:
     guard = GuardState(state="closed", since=since, reason="its volume is full", release_bytes=1)
     assert details_of_growth(rule, guard) == {
         "grows": "at 80% by 25% up to 20 GiB",
-        "writers": "read-only since 2026-01-01 00:00:00: its volume is full",
+        "writers": "read-only since 2026-01-01 00:00:00 UTC: its volume is full",
     }

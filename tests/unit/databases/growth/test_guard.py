@@ -169,7 +169,7 @@ def test_growth_that_waits_for_another_command_is_told_and_tried_again(world: Gr
     # The loop tells the same text once.
     assert first == second
     assert told(first) == [("demo", "cannot-grow", "warning")]
-    assert "waits until another command has ended" in first[0].text
+    assert "waits for the end of another command" in first[0].text
     assert told(world.look()) == [("demo", "grew", "done")], "it does not rest after that"
     assert world.look() == []
 
@@ -244,7 +244,7 @@ def test_what_does_not_run_is_left_alone(world: GrowthWorld, state: str) -> None
 
 
 def test_release_lets_write_for_a_while(world: GrowthWorld) -> None:
-    with pytest.raises(RefusedError, match="not kept from writing"):
+    with pytest.raises(RefusedError, match="The guard does not block writes"):
         world.growth().release("demo", 900)
     world.use(NEARLY_FULL)
     world.look(after_s=3600)
@@ -271,7 +271,7 @@ def test_a_replica_is_not_released(world: GrowthWorld) -> None:
     spec = record.spec.model_copy(update={"replica_of": "primary"})
     records.change("demo", spec=spec)
     world.filling["h1"].read_only["mysqld-demo"] = True
-    with pytest.raises(RefusedError, match="not kept from writing"):
+    with pytest.raises(RefusedError, match="The guard does not block writes"):
         world.growth().release("demo", 900)
 
 

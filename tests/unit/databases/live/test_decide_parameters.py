@@ -59,13 +59,13 @@ def test_values_as_the_server_takes_them(
 @pytest.mark.parametrize(
     ("variable", "text", "remedy"),
     [
-        (NUMBER, "99", "It is between 100 and 1000000000."),
-        (NUMBER, "1G", "It is between 100 and 1000000000."),
-        (NUMBER, "many", "It is a number."),
+        (NUMBER, "99", "Choose a number between 100 and 1000000000."),
+        (NUMBER, "1G", "Choose a number between 100 and 1000000000."),
+        (NUMBER, "many", "Choose a number."),
         (NUMBER, "", "Use no quotes, no backslash, no # and no line breaks."),
-        (SWITCH, "maybe", "It is ON or OFF."),
+        (SWITCH, "maybe", "Choose ON or OFF."),
         (WORDS, "minimum", "Did you mean 'MINIMAL'?"),
-        (WORDS, "xyz", "It is one of FULL, MINIMAL, NOBLOB."),
+        (WORDS, "xyz", "Choose one of FULL, MINIMAL, NOBLOB."),
         (FREE, "a\nport=1", "Use no quotes, no backslash, no # and no line breaks."),
         (FREE, "a' OR 1", "Use no quotes, no backslash, no # and no line breaks."),
         (FREE, "a # b", "Use no quotes, no backslash, no # and no line breaks."),
@@ -140,7 +140,7 @@ def test_same_values(wanted: str, running: str, same: bool) -> None:
 def test_commits_that_may_be_lost_are_told_of() -> None:
     assert explain_risk("sync_binlog", "1") is None
     assert explain_risk("innodb_io_capacity", "5") is None
-    assert "may lose commits" in str(explain_risk("innodb_flush_log_at_trx_commit", "2"))
+    assert "can lose confirmed commits" in str(explain_risk("innodb_flush_log_at_trx_commit", "2"))
 
 
 def test_reset_goes_back_to_grampus_or_else_the_server() -> None:

@@ -72,7 +72,7 @@ def test_growing_makes_room_first_and_shrinking_last(world: LiveWorld) -> None:
     live.set_limits("demo", memory_bytes=GIB, cpus=1.5)
     assert world.progress.phases[-6:-4] == [
         "Limit the server to 1.5 CPUs and 1 GiB of memory",
-        "Fit the server's buffer pool to it",
+        "Resize the server's buffer pool",
     ]
     assert host.limits["mysqld-demo"].memory_bytes == GIB
     assert world.server().values["innodb_buffer_pool_size"] == str(512 * MIB)
@@ -81,7 +81,7 @@ def test_growing_makes_room_first_and_shrinking_last(world: LiveWorld) -> None:
     assert record.buffer_pool_bytes == 512 * MIB
     live.set_limits("demo", memory_bytes=512 * MIB)
     assert world.progress.phases[-6:-4] == [
-        "Fit the server's buffer pool to it",
+        "Resize the server's buffer pool",
         "Limit the server to 1.5 CPUs and 512 MiB of memory",
     ]
     assert world.server().values["innodb_buffer_pool_size"] == small

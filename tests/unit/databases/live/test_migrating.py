@@ -36,7 +36,7 @@ def test_a_database_moves_while_it_runs(world: LiveWorld) -> None:
     assert planned(world.runner, lambda: _migrations(world).migrate("demo", "archive")) == [
         "Move 'demo' to 'archive'",
         "Record the pool of 'demo'",
-        "Note it on the image",
+        "Record it in the metadata of the image",
     ]
     assert (world.inventory(), _pool(world)) == (before, "databases")
     assert _migrations(world).migrate("demo", "archive").spec.pool == "archive"

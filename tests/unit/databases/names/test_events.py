@@ -39,7 +39,7 @@ def operation(
         (operation("db.resize", spec={"size_bytes": 2**31}), "resize: 2 GiB", "done", ""),
         (
             operation("db.user-add", spec={"user": "app", "role": "read"}),
-            "making of a user: app",
+            "creation of a user: app",
             "done",
             "",
         ),
@@ -59,7 +59,7 @@ def operation(
         ),
         (
             operation("db.clone", spec={"spec": {}, "database": "main"}),
-            "making of the clone: of main",
+            "creation of the clone: of main",
             "done",
             "",
         ),
@@ -156,10 +156,10 @@ def test_the_history_of_a_database_follows_its_name(world: World) -> None:
     found = [event.what.partition(":")[0] for event in database_events(world).of("again")]
     assert found == [
         "creation",
-        "making of a user",
+        "creation of a user",
         "renaming",
         "deletion",
-        "return from the trash",
+        "restore from the trash",
         "start",
     ]
     assert [event.database for event in database_events(world).of("again", last=1)] == ["again"]

@@ -71,7 +71,7 @@ def test_plans_are_told_and_change_nothing(world: World) -> None:
     trash(world).trash("demo")
     before = world.inventory()
     back = planned(world.runner, lambda: trash(world).restore("demo", name="again", host="h2"))
-    assert (back[0], back[-1]) == ("Record again", "Note its version"), "it is started, too"
+    assert (back[0], back[-1]) == ("Record again", "Record its version"), "it is started, too"
     orders = trash(world).plan_purge("demo")
     assert planned(world.runner, lambda: trash(world).purge_all(orders * 2))
     assert planned(world.runner, lambda: trash(world).purge_all([])) == []

@@ -138,7 +138,7 @@ def test_logs_that_no_longer_tell_are_no_answer(world: ReplicaWorld) -> None:
     world.clock.sleep(86400)
     (left,) = world.renewals().carry_out()
     assert left.reason == "schedule"
-    assert "It is not known" in (left.problem or "")
+    assert "Grampus cannot tell" in (left.problem or "")
     assert is_whole(world)
 
 
@@ -169,7 +169,7 @@ def test_a_start_that_nobody_saw_is_no_answer(world: ReplicaWorld) -> None:
     assert "are deleted" in (unknown(world) or "")
     (left,) = world.renewals().carry_out()
     assert left.reason == "too-far-behind"
-    assert "It is not known" in (left.problem or "")
+    assert "Grampus cannot tell" in (left.problem or "")
     assert is_whole(world)
     world.replicas().renew("demo-r1", discards_errant=True)
     assert (ahead(world), unknown(world)) == ("", None)

@@ -205,7 +205,7 @@ def test_one_that_holds_what_its_primary_lacks_is_ahead(
 def test_what_was_found_is_shown_while_its_server_is_away(status: DatabaseStatus) -> None:
     standing = decide_standing(status, "mysql", None, None, None, noted_ahead=f"{A}:6-8")
     assert (standing.state, standing.ahead) == (status, f"{A}:6-8")
-    assert standing.problem == f"It holds 3 transactions that its primary lacks: {A}:6-8."
+    assert standing.problem == f"It has 3 transactions that its primary lacks: {A}:6-8."
 
 
 def test_a_mariadb_replica_is_ahead_by_the_numbers_of_a_domain() -> None:
@@ -241,7 +241,7 @@ def test_who_is_read_from(
     ("standings", "said"),
     [
         ({"a": ("broken", 0), "b": ("stopped", None)}, "a is broken, b is stopped"),
-        ({}, "it has none"),
+        ({}, "it has no replicas"),
     ],
 )
 def test_nobody_is_read_from_that_is_not_well(
@@ -278,11 +278,11 @@ def test_what_one_copy_costs_is_said() -> None:
     said = explain_copies(1, "shop")
     assert "replica is lost" in said
     assert "shop loses nothing" in said
-    assert explain_copies(2, "shop") == "its own blocks have 2 copies"
+    assert explain_copies(2, "shop") == "its own data has 2 copies"
 
 
 @pytest.mark.parametrize(
-    ("lag_ms", "text"), [(None, "-"), (0, "0.0 s"), (1540, "1.5 s"), (90_000, "90.0 s")]
+    ("lag_ms", "text"), [(None, "-"), (0, "0 s"), (1540, "1.5 s"), (90_000, "90 s")]
 )
-def test_lag_is_written_in_seconds(lag_ms: int | None, text: str) -> None:
+def test_lag_is_a_duration_or_not_known(lag_ms: int | None, text: str) -> None:
     assert format_lag(lag_ms) == text

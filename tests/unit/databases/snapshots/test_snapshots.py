@@ -243,7 +243,7 @@ def test_a_snapshot_cut_off_is_not_taken_later(world: World) -> None:
     with pytest.raises(Killed):
         _snapshots(world).create("demo", "before")
     assert world.service().converge() == [
-        "The snapshot of the database demo was interrupted; it is now undone."
+        "The snapshot of the database demo was interrupted. It is now undone."
     ]
     assert _snapshots(world).measured("demo").snapshots == ()
 
@@ -368,7 +368,7 @@ def test_plans_are_told(world: World) -> None:
     assert taken == ["Take the snapshot 'next' of demo"]
     lines = planned(world.runner, lambda: snapshots.rollback("demo", "before", with_safety=True))
     assert world.inventory() == before
-    assert lines[2] == "Take the snapshot 'before-rollback-20260101-000000', to come back to"
+    assert lines[2] == "Take the safety snapshot 'before-rollback-20260101-000000'"
     assert lines[3] == "Roll the volume back to the snapshot 'before'"
     assert lines[-1] == "Wait until it answers"
 

@@ -31,10 +31,10 @@ def test_what_is_no_moment_is_an_error(text: str) -> None:
     ("left_days", "is_rotated", "text", "verb"),
     [
         (61, False, None, None),
-        (60, False, "ends on 2036-11-21", "rotate"),
-        (1, True, "ends on 2036-11-21", "retire"),
-        (0, False, "has ended on 2036-11-21", "rotate"),
-        (-9, True, "has ended on 2036-11-21", "retire"),
+        (60, False, "expires on 2036-11-21", "rotate"),
+        (1, True, "expires on 2036-11-21", "retire"),
+        (0, False, "expired on 2036-11-21", "rotate"),
+        (-9, True, "expired on 2036-11-21", "retire"),
     ],
 )
 def test_a_warning_comes_in_time_and_says_what_to_do(
@@ -51,5 +51,5 @@ def test_a_warning_comes_in_time_and_says_what_to_do(
 
 
 def test_people_read_until_when_it_is_good() -> None:
-    assert describe_state(CertificateState(ENDS, False)) == "valid until 2036-11-21"
-    assert "another one lies ready" in describe_state(CertificateState(ENDS, True))
+    assert describe_state(CertificateState(ENDS, False)) == "valid until 2036-11-21 12:59:50 UTC"
+    assert "a new one is ready" in describe_state(CertificateState(ENDS, True))

@@ -38,7 +38,7 @@ def test_the_newest_server_unless_another_is_asked_for(asked: str | None, chosen
     [
         ("10.1", ["10.11", "11.8"], "Did you mean 10.11"),
         ("newest", ["10.11", "11.8"], "Choose one of 11.8, 10.11"),
-        (None, [], "Add one"),
+        (None, [], "Add an image"),
     ],
 )
 def test_a_server_that_is_not_there(asked: str | None, known: list[str], words: str) -> None:

@@ -118,8 +118,8 @@ def test_a_plan_can_be_read_before_it_is_carried_out(world: World) -> None:
     old(world)
     before = state(world)
     lines = planned(world.runner, lambda: upgrades(world).upgrade("demo", None))
-    assert f"Take the snapshot '{SNAPSHOT}', to come back to" in lines
-    assert "Upgrade its tables to mysql 9.7, unreachable" in lines
+    assert f"Take the snapshot '{SNAPSHOT}', to return to" in lines
+    assert "Upgrade its tables to mysql 9.7 without clients" in lines
     assert state(world) == before
 
 
@@ -145,7 +145,7 @@ def test_killed_at_any_point_it_is_finished(tmp_path: Path, prepare: object) -> 
     whole.close()
     for point, world in stopped_runs(prepared(tmp_path, prepare), upgrade, more_than=20):
         (said,) = world.service().converge()
-        assert "upgrade of the database demo was interrupted; it is now finished" in said
+        assert "upgrade of the database demo was interrupted. It is now finished" in said
         assert state(world) == after, f"killed at {point}"
 
 

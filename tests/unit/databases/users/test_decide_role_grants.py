@@ -169,7 +169,7 @@ def test_no_name_ends_its_quotes(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "suggested"),
-    [("read ON shpo", "'shop'"), ("SELECT ON shop.order", "'orders'"), ("read ON q", "Make it")],
+    [("read ON shpo", "'shop'"), ("SELECT ON shop.order", "'orders'"), ("read ON q", "Create it")],
 )
 def test_what_is_not_there_gets_a_suggestion(text: str, suggested: str) -> None:
     schemas, tables = ["shop", "other"], [("shop", "orders"), ("other", "order")]

@@ -160,5 +160,5 @@ def test_users_are_read_with_their_roles() -> None:
 
 
 def test_another_answer_is_an_error() -> None:
-    with pytest.raises(GrampusError, match="cannot be read"):
+    with pytest.raises(GrampusError, match="is not valid"):
         parse_users([("app", "%")], owner="shop")

@@ -169,7 +169,7 @@ def test_wrong_names_are_refused_before_anything(
 
 @pytest.mark.parametrize(
     ("grant", "said"),
-    [("read ON shpo", "'shop'"), ("SELECT ON shop.order", "'orders'"), ("read ON q", "Make it")],
+    [("read ON shpo", "'shop'"), ("SELECT ON shop.order", "'orders'"), ("read ON q", "Create it")],
 )
 def test_a_misspelt_schema_or_table_gets_a_suggestion(world: World, grant: str, said: str) -> None:
     world.create()
@@ -209,7 +209,7 @@ def test_a_plan_says_what_would_be_done_and_does_nothing(world: World) -> None:
     with_user(world)
     service, before = roles(world), world.inventory()
     said = planned(world.runner, lambda: service.add("demo", "desk", GRANTS))
-    assert said == ["Make the role desk, which may SELECT, SHOW VIEW ON shop.*"]
+    assert said == ["Create the role desk with SELECT, SHOW VIEW ON shop.*"]
     assert planned(world.runner, lambda: service.revoke("demo", "write", "reports")) == []
     assert "desk" not in str(known(world).shown())
     assert world.inventory() == before
@@ -223,7 +223,7 @@ def test_events_say_which_role_and_whose(world: World) -> None:
     roles(world).remove("demo", "desk")
     events = database_events(world).of("demo", last=4)
     assert [event.what for event in events] == [
-        "making of a role: desk",
+        "creation of a role: desk",
         "granting of a role: desk to reports",
         "revocation of a role: desk from reports",
         "removal of a role: desk",

@@ -60,12 +60,12 @@ def test_what_is_not_known_is_told() -> None:
 @pytest.mark.parametrize(
     ("compared", "problem", "outcome", "said"),
     [
-        (True, None, "good", "backup shop/1: 39 tables restored, rows as in its snapshot"),
+        (True, None, "good", "backup shop/1: 39 tables restored, rows equal to its snapshot"),
         (
             False,
             None,
             "good",
-            "backup shop/1: 39 tables restored, nothing to compare with (its snapshot is gone)",
+            "backup shop/1: 39 tables restored, nothing to compare with (its snapshot is deleted)",
         ),
         (True, "shop.t differs.", "broken", "backup shop/1 is broken: shop.t differs"),
     ],

@@ -34,14 +34,14 @@ def row(kind: str, text: str) -> tuple[str, ...]:
         ),
         ([row("Error", "Out of memory"), row("status", "OK")], "broken", "Out of memory"),
         ([row("status", "Operation failed")], "broken", "Operation failed"),
-        ([], "broken", "It gave no verdict."),
+        ([], "broken", "The check gave no result."),
         (
             [
                 row("Error", "Table 'shop.orders' doesn't exist"),
                 row("status", "Operation failed"),
             ],
             "unchecked",
-            "It was dropped meanwhile.",
+            "It was dropped during the check.",
         ),
         (
             [row("note", "The storage engine for the table doesn't support check")],

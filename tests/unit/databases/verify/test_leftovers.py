@@ -65,7 +65,7 @@ def test_what_a_killed_command_left_is_deleted_and_told(
     clone(world, name, **labels)
     (event,) = clear_scratch(leftovers(world))
     assert (event.database, event.kind, event.level) == ("demo", "scratch-cleared", "done")
-    assert event.text.startswith(f"{name} was made for a while by a {what} of demo")
+    assert event.text.startswith(f"{name} is a temporary database of an interrupted {what} of demo")
     assert world.inventory() == before
     assert clear_scratch(leftovers(world)) == []
 

@@ -53,7 +53,7 @@ def test_the_restore_is_a_part_of_what_is_kept(world: World, shelf: Path) -> Non
     manifest = take(world, shelf)
     before = world.inventory()
     verified = verify(world, scrub=True, tables=True)
-    said = f"backup {manifest.id}: 2 tables restored, rows as in its snapshot"
+    said = f"backup {manifest.id}: 2 tables restored, rows equal to its snapshot"
     assert verified.is_sound
     assert verified.summary.said.endswith(f"tables: 2 sound; {said}")
     assert world.service().get("demo").last_verification == verified.summary
@@ -105,7 +105,7 @@ def test_a_plan_restores_nothing(world: World, shelf: Path) -> None:
     steps = planned(world.runner, lambda: verify(world))
     assert world.inventory() == before
     assert manifest.id in steps[0]
-    assert steps[-1] == "Keep the result with demo"
+    assert steps[-1] == "Record the result with demo"
     assert [view.record.spec.name for view in world.service().list()] == ["demo"]
 
 

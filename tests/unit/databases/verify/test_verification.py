@@ -109,7 +109,7 @@ def test_all_is_looked_at_and_kept(world: World) -> None:
     verified = verification(world, scrubs).verify("demo", scrub=True, tables=True, repair=False)
     assert scrubs.scrubbed == [("demo", False)]
     assert verified.is_sound
-    said = "all copies of 9 objects are right; tables: 3 sound"
+    said = "all copies of 9 objects are good; tables: 3 sound"
     assert verified.summary.said == said
     assert world.service().get("demo").last_verification == verified.summary
     events = database_events(world).of("demo")
@@ -119,7 +119,7 @@ def test_all_is_looked_at_and_kept(world: World) -> None:
 @pytest.mark.parametrize(
     ("scrub", "tables", "said"),
     [
-        (True, False, "all copies of 9 objects are right"),
+        (True, False, "all copies of 9 objects are good"),
         (False, True, "tables: 3 sound"),
     ],
 )
@@ -288,7 +288,7 @@ def test_what_keeps_tables_from_being_checked_is_raised(
     assert names(world) == ["demo"]
     kept = world.service().get("demo").last_verification
     assert kept is not None
-    assert kept.said == "all copies of 9 objects are right"
+    assert kept.said == "all copies of 9 objects are good"
 
 
 def test_an_interrupt_waits_for_no_check(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -358,14 +358,14 @@ def test_a_clone_that_was_left_by_a_killed_check_goes_with_the_next(world: World
 def test_a_database_that_has_the_name_alone_is_left_alone(world: World) -> None:
     world.create(CLONE)
     scrubs = FakeScrubs()
-    with pytest.raises(RefusedError, match="is none") as caught:
+    with pytest.raises(RefusedError, match="needs for a temporary database") as caught:
         verification(world, scrubs).verify("demo", scrub=True, tables=True, repair=False)
     assert caught.value.code == "name-taken"
     assert names(world) == ["demo", CLONE]
     # What had been looked at before is kept all the same.
     kept = world.service().get("demo").last_verification
     assert kept is not None
-    assert kept.said == "all copies of 9 objects are right"
+    assert kept.said == "all copies of 9 objects are good"
 
 
 def test_one_check_of_a_database_at_a_time(world: World) -> None:
@@ -402,10 +402,10 @@ def test_a_plan_changes_nothing(world: World) -> None:
     assert world.inventory() == before
     assert steps == [
         "Deep-scrub demo.1/db-demo",
-        f"Clone demo as it is now into {CLONE}",
+        f"Clone the current data of demo into {CLONE}",
         "Check 3 tables there",
         f"Delete {CLONE} again",
-        "Keep the result with demo",
+        "Record the result with demo",
     ]
     assert scrubs.scrubbed == []
     assert world.service().get("demo").last_verification is None

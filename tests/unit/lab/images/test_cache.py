@@ -206,7 +206,7 @@ def test_fallback_says_why(machine: FakeMachine, images: HostImages) -> None:
     progress = RecordedProgress()
     assert images.ensure_first_available(["sid", "trixie"], progress).definition == "trixie"
     (note,) = progress.notes
-    assert "'sid' cannot be had: The package fio is no longer" in note
+    assert "'sid' is not available: The package fio is no longer" in note
     assert "Using 'trixie' (Image trixie) instead." in note
 
 

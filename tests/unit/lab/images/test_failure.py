@@ -120,7 +120,7 @@ CASES = [
         "Sub-process env returned an error code (1)",
         "/images/sid-build.log",
     ),
-    ("", "image-build-failed", "it said nothing", "/images/sid-build.log"),
+    ("", "image-build-failed", "it wrote no message", "/images/sid-build.log"),
 ]
 
 
