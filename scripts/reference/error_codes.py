@@ -253,7 +253,8 @@ def _render_code(code: str, errors: Iterable[Raised]) -> str:
 
 
 def _sentences(error: Raised) -> str:
-    both = " ".join(f"{error.problem} {error.remedy}".split())
+    problem = error.problem or (UNKNOWN if error.remedy else "")
+    both = " ".join(f"{problem} {error.remedy}".split())
     # Outside code, what looks like a tag or a link would be one.
     parts = both.split("`")
     parts[::2] = [re.sub(r"([<>*\[\]_])", r"\\\1", part) for part in parts[::2]]

@@ -94,12 +94,13 @@ def test_the_page_has_each_code_once_in_order(tmp_path: Path) -> None:
     source.write_text(
         ERRORS
         + 'RefusedError("Second.", code="b")\nGrampusError("<First>.", "`a <b>`.", code="b")\n'
-        + 'GrampusError("Another.", code="a")\n'
+        + 'GrampusError("Another.", code="a")\nGrampusError(said, "Wait.", code="a")\n'
     )
     page = render_error_codes([source])
     assert [line for line in page.splitlines() if line.startswith("### ")] == ["### a", "### b"]
     assert "Exit code 1 (failed) or 4 (refused for safety)." in page
     assert "- \\<First\\>. `a <b>`.\n" in page
+    assert "- ... Wait.\n" in page
 
 
 def test_a_noun_below_a_noun_has_a_page_of_its_own() -> None:
