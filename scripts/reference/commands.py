@@ -37,6 +37,11 @@ codes. One error is on stderr alone: a word or option that the command line does
 | `GRAMPUS_LAB` | the lab to work in, if `--lab` is not given |
 | `GRAMPUS_DEBUG` | if set, as `--debug` |
 | `GRAMPUS_KEEP_OPERATIONS_DAYS` | how many days ended operations stay in the history (default 90) |
+| `GRAMPUS_S3_CREDENTIALS` | the file with the keys of a bucket, if `--credentials` is not given |
+| `GRAMPUS_DEBIAN_MIRROR` | the Debian archive that [host images](../guide/host-images.md) are built from |
+| `GRAMPUS_VOLUMED` | a volumed to use instead of the one that was built here |
+
+[Installation](../guide/install.md#choose-where-data-are-kept) lists the files in `GRAMPUS_HOME`.
 
 JSON schemas: [suites](suite.schema.json), [`run.json`](run.schema.json),
 [`visits.jsonl`](visits.schema.json), [series](series.schema.json).
