@@ -38,7 +38,7 @@ codes. One error is on stderr alone: a word or option that the command line does
 | `GRAMPUS_DEBUG` | if set, as `--debug` |
 | `GRAMPUS_KEEP_OPERATIONS_DAYS` | how many days ended operations stay in the history (default 90) |
 | `GRAMPUS_S3_CREDENTIALS` | the file with the keys of a bucket, if `--credentials` is not given |
-| `GRAMPUS_DEBIAN_MIRROR` | the Debian archive that [host images](../guide/host-images.md) are built from |
+| `GRAMPUS_DEBIAN_MIRROR` | the Debian archive for [host images](../guide/host-images.md) |
 | `GRAMPUS_VOLUMED` | a volumed to use instead of the one that was built here |
 
 [Installation](../guide/install.md#choose-where-data-are-kept) lists the files in `GRAMPUS_HOME`.
