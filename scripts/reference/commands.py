@@ -50,11 +50,11 @@ JSON schemas: [suites](suite.schema.json), [`run.json`](run.schema.json),
 
 @dataclass(frozen=True)
 class Group:
-    """A noun, or a noun below one, with the verbs directly under it."""
+    """A noun, or a noun below one, with the verbs and nouns directly under it."""
 
     words: tuple[str, ...]
     help: str
-    verbs: tuple[tuple[str, Any], ...]
+    members: tuple[tuple[str, Any], ...]
 
     @property
     def page(self) -> str:
@@ -63,6 +63,10 @@ class Group:
     @property
     def title(self) -> str:
         return " ".join((PROGRAM, *self.words))
+
+    @property
+    def verbs(self) -> list[tuple[str, Any]]:
+        return [(name, member) for name, member in self.members if not _is_noun(member)]
 
 
 def render_commands(root: Any) -> dict[str, str]:
@@ -75,18 +79,21 @@ def render_commands(root: Any) -> dict[str, str]:
 def _walk(root: Any) -> Iterator[Group]:
     """Every noun in the order of --help. A verb without a noun is a group of its own."""
     for name, command in root.commands.items():
-        if hasattr(command, "commands"):
+        if _is_noun(command):
             yield from _walk_noun(command, (name,))
         else:
             yield Group((name,), _first_sentence(command.help), ((name, command),))
 
 
 def _walk_noun(noun: Any, words: tuple[str, ...]) -> Iterator[Group]:
-    nouns = {name: found for name, found in noun.commands.items() if hasattr(found, "commands")}
-    verbs = [(name, found) for name, found in noun.commands.items() if name not in nouns]
-    yield Group(words, _plain(noun.help), tuple(verbs))
-    for name, found in nouns.items():
-        yield from _walk_noun(found, (*words, name))
+    yield Group(words, _plain(noun.help), tuple(noun.commands.items()))
+    for name, found in noun.commands.items():
+        if _is_noun(found):
+            yield from _walk_noun(found, (*words, name))
+
+
+def _is_noun(command: Any) -> bool:
+    return hasattr(command, "commands")
 
 
 def _render_index(root: Any, groups: Sequence[Group]) -> str:
@@ -107,15 +114,26 @@ def _render_index(root: Any, groups: Sequence[Group]) -> str:
 
 def _render_group(group: Group) -> str:
     lines = [f"# {group.title}\n", f"{MARK}\n"]
-    if group.verbs == ((group.words[-1], group.verbs[0][1]),):
+    if group.title == f"{PROGRAM} {group.verbs[0][0]}":  # a verb without a noun
         return "\n".join([*lines, _render_command(group.title, group.verbs[0][1], heading=False)])
-    rows = [
-        f"| [`{name}`](#{'-'.join((PROGRAM, *group.words, name))}) | {_first_sentence(verb.help)} |"
-        for name, verb in group.verbs
-    ]
-    lines += [f"{group.help}\n", "| command | what it does |", "|---|---|", *rows, ""]
+    lines += [f"{group.help}\n", *_tables_of(group)]
     lines += [_render_command(f"{group.title} {name}", verb) for name, verb in group.verbs]
     return "\n".join(lines)
+
+
+def _tables_of(group: Group) -> Iterator[str]:
+    """A table of the members for each panel of --help, under the panel's name if it has one."""
+    panels: dict[str, list[str]] = {}
+    for name, member in group.members:
+        link = f"#{'-'.join((PROGRAM, *group.words, name))}"
+        if _is_noun(member):
+            link = f"{'-'.join((*group.words, name))}.md"
+        row = f"| [`{name}`]({link}) | {_first_sentence(member.help)} |"
+        panels.setdefault(getattr(member, "rich_help_panel", None) or "", []).append(row)
+    for panel, rows in panels.items():
+        if panel:
+            yield f"**{panel}**\n"
+        yield "\n".join(["| command | what it does |", "|---|---|", *rows, ""])
 
 
 def _render_command(words: str, command: Any, *, heading: bool = True) -> str:

@@ -105,7 +105,7 @@ def test_the_page_has_each_code_once_in_order(tmp_path: Path) -> None:
 
 def test_a_noun_below_a_noun_has_a_page_of_its_own() -> None:
     verb = SimpleNamespace(help="List them. All.", epilog="Example: `grampus x`", params=[])
-    users: Any = SimpleNamespace(help="Users.", commands={"list": verb})
+    users: Any = SimpleNamespace(help="Users.", commands={"list": verb}, rich_help_panel="People")
     db: Any = SimpleNamespace(help="Databases.", commands={"user": users, "show": verb})
     pages = render_commands(SimpleNamespace(commands={"serve": verb, "db": db}, params=[]))
     assert list(pages) == [
@@ -117,6 +117,9 @@ def test_a_noun_below_a_noun_has_a_page_of_its_own() -> None:
     assert "| [grampus db user](commands/db-user.md) | Users. |" in pages["README.md"]
     assert "| [`list`](#grampus-db-user-list) | List them. |" in pages["commands/db-user.md"]
     assert "## grampus db user list\n" in pages["commands/db-user.md"]
+    assert "**People**\n\n| command | what it does |" in pages["commands/db.md"]
+    assert "| [`user`](db-user.md) | Users. |" in pages["commands/db.md"]
+    assert "| [`show`](#grampus-db-show) | List them. |" in pages["commands/db.md"]
     assert "## " not in pages["commands/serve.md"]
 
 
