@@ -148,10 +148,11 @@ fmt: setup-check ## Format the code
 	$(VENV)/ruff format $(PYTHON_SOURCES)
 	$(CARGO) fmt --all
 
+# With --quiet, mkdocs counts no warnings, and --strict would find nothing.
 .PHONY: docs
 docs: setup-check ## Check docs/reference against the code, and build the site in build/site
 	$(VENV)/python scripts/write_reference.py --check
-	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --strict
 
 .PHONY: reference
 reference: setup-check ## Write docs/reference again

@@ -10,7 +10,30 @@ import pytest
 from scripts.site_hooks import ROOT, render_page
 
 DOCS = Path(__file__).parents[3] / "docs"
-_LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_LINK = re.compile(r"\]\((?P<path>[^)#\s]*)(?:#(?P<heading>[^)]*))?\)")
+_BLOCK = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
+PAGES = pytest.mark.parametrize(
+    "page",
+    [*ROOT.glob("*.md"), *DOCS.rglob("*.md")],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+
+
+def _prose(page: Path) -> str:
+    return _BLOCK.sub("", page.read_text())
+
+
+def _links(page: Path) -> list[tuple[str, str]]:
+    """Paths and headings that links to pages and files of the repository name."""
+    found = [(link["path"], link["heading"] or "") for link in _LINK.finditer(_prose(page))]
+    return [link for link in found if "://" not in link[0]]
+
+
+def _headings(page: Path) -> set[str]:
+    """What links call them: in lower case, without marks, words joined by hyphens."""
+    titles = re.findall(r"^#+ (.*)", _prose(page), re.MULTILINE)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower() for title in titles]
+    return {re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", title).strip()) for title in plain}
 
 
 def test_the_index_of_decisions_has_them_all_with_their_titles() -> None:
@@ -20,19 +43,17 @@ def test_the_index_of_decisions_has_them_all_with_their_titles() -> None:
         assert f"| {int(page.name[:4])} | [{title}]({page.name}) |" in index
 
 
-@pytest.mark.parametrize(
-    "page",
-    [*ROOT.glob("*.md"), *DOCS.rglob("*.md")],
-    ids=lambda page: str(page.relative_to(DOCS.parent)),
-)
-def test_links_lead_to_pages_that_exist(page: Path) -> None:
-    links = [link for link in _LINK.findall(page.read_text()) if "://" not in link]
-    missing = [link for link in links if not (page.parent / link).exists()]
-    assert missing == []
+@PAGES
+def test_links_lead_to_pages_and_headings_that_exist(page: Path) -> None:
+    for path, heading in _links(page):
+        target = page.parent / path if path else page
+        assert target.exists(), path
+        if heading and target.suffix == ".md":
+            assert heading in _headings(target), f"{path}#{heading}"
 
 
 def test_the_start_page_names_every_page_of_the_guide() -> None:
-    links = set(_LINK.findall((DOCS / "README.md").read_text()))
+    links = {path for path, _ in _links(DOCS / "README.md")}
     pages = {f"guide/{page.name}" for page in (DOCS / "guide").glob("*.md")}
     assert pages - links == set()
 
@@ -57,11 +78,7 @@ def _find_unlike(text: str) -> Iterator[str]:
         before = line
 
 
-@pytest.mark.parametrize(
-    "page",
-    [*ROOT.glob("*.md"), *DOCS.rglob("*.md")],
-    ids=lambda page: str(page.relative_to(ROOT)),
-)
+@PAGES
 def test_the_site_shows_a_page_as_the_repository_does(page: Path) -> None:
     assert list(_find_unlike(page.read_text())) == []
 
