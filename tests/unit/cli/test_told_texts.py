@@ -1,4 +1,4 @@
-"""What a user is told works: every command in an error or in the guide can be typed."""
+"""What a user is told works: every command in an error or in a page can be typed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grampus.cli.main import app
 from .told_texts import (
     Told,
     commands_in,
-    commands_in_guide,
+    commands_in_pages,
     errors_in_source,
     texts_in_source,
     what_is_wrong,
@@ -47,10 +47,10 @@ def test_every_command_that_an_error_tells_of_names_what_it_is_about() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_command_of_the_guide_exists() -> None:
+def test_every_command_of_a_page_exists() -> None:
     wrong = [
         f"{told.place}: `{told.text}`: {why}"
-        for told in commands_in_guide()
+        for told in commands_in_pages()
         if (why := what_is_wrong(told.text, ROOT))
     ]
     assert not wrong, "\n".join(wrong)

@@ -1,4 +1,4 @@
-"""Texts that users read, found in the source and in the guide, and the commands in them."""
+"""Texts that users read, found in the source and in pages, and the commands in them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 SOURCE = CHECKOUT / "src" / "grampus"
-GUIDE = CHECKOUT / "docs" / "guide"
+# Pages that people write. Those about commands and errors are rendered from the source.
+PAGES = (
+    *sorted((CHECKOUT / "docs" / "guide").glob("*.md")),
+    CHECKOUT / "docs" / "README.md",
+    *(CHECKOUT / f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING", "SECURITY")),
+)
 # What stands for a value that is put in.
 VALUE = "VALUE"
 # Their texts are not looked at yet for their words.
@@ -101,16 +106,16 @@ def commands_in(text: str) -> list[str]:
     return [found for found in _BACKTICKS.findall(flat) if found.startswith("grampus ")]
 
 
-def commands_in_guide() -> Iterator[Told]:
-    """Commands of the guide: in backticks, and on lines of their own in blocks."""
-    for file in sorted(GUIDE.glob("*.md")):
+def commands_in_pages() -> Iterator[Told]:
+    """Commands of pages: in backticks, and on lines of their own in blocks."""
+    for file in PAGES:
         in_block = False
         for number, line in enumerate(file.read_text().splitlines(), 1):
             place = f"{file.relative_to(CHECKOUT)}:{number}"
-            if line.startswith("```"):
+            if line.lstrip().startswith("```"):
                 in_block = not in_block
             elif in_block:
-                found = _PROMPT.match(line)
+                found = _PROMPT.match(line.lstrip())
                 if found:
                     yield Told(place, found[1])
             else:
