@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from importlib import import_module
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from grampus.cli.composition.lab import LabSession
 from grampus.cli.composition.session import Session
@@ -17,6 +20,8 @@ from grampus.state.retention import ROWS_OF_A_COMMAND, OperationRetention, parse
 
 # What these make has no binary logs yet that somebody could have stopped needing.
 _NEW = ("db.create", "db.clone")
+LOOK_EVERY = timedelta(minutes=5)
+_LOOKS = "binlog-looks"
 
 
 def forget_operations(session: Session) -> None:
@@ -60,11 +65,40 @@ def keep_touched_binlogs(session: Session) -> None:
     """
     names = session.journal.begun(session.lab_name, kind_prefix=KIND_PREFIX, but=_NEW)
     try:
-        if names and not _is_served(session):
+        if not names or _is_served(session):
+            return
+        names = _due_for_a_look(session, names)
+        if names:
             # What it takes is imported by commands that change something.
             import_module("grampus.cli.binlog_documents").keep_binlogs(session, names)
     except GrampusError as error:
         session.progress.note(f"Binary logs of {', '.join(names)} were not checked: {error}")
+
+
+class BinlogLooks(BaseModel):
+    """When commands last looked at the binary logs of databases, by name, as far as that matters.
+
+    Losing one, or having one of a former database of that name, moves a look by minutes.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    at: Mapping[str, datetime] = Field(default_factory=dict)
+
+
+def _due_for_a_look(session: Session, names: Sequence[str]) -> list[str]:
+    """Those at which no command has looked for `LOOK_EVERY`; from now on they count as looked at.
+
+    A look takes a second of a busy machine, and the server's own bound holds meanwhile.
+    """
+    store, lab, now = session.store, session.lab_name, session.clock.now()
+    found = store.get(_LOOKS, lab, lab, BinlogLooks) or BinlogLooks()
+    recent = {name: at for name, at in found.at.items() if now - at < LOOK_EVERY}
+    due = [name for name in names if name not in recent]
+    if due:
+        looks = BinlogLooks(at={**recent, **dict.fromkeys(due, now)})
+        store.put(_LOOKS, lab, lab, looks, is_noted=False)
+    return due
 
 
 def _is_served(session: Session) -> bool:

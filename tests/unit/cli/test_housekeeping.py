@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from grampus.cli.housekeeping import controller_lock, keep_touched_binlogs
+from grampus.cli.housekeeping import LOOK_EVERY, controller_lock, keep_touched_binlogs
 from grampus.core.units import MIB
 from grampus.state.locks import hold_lock
 from tests.unit.databases.binlog_keeping.keeping_world import KeepingWorld
@@ -29,6 +30,7 @@ def end_command(world: KeepingWorld) -> None:
         home=world.home,
         clock=world.clock,
         journal=world.journal,
+        store=world.store,
         progress=world.progress,
         databases=world.service,
     )
@@ -56,6 +58,19 @@ def test_a_new_database_is_not_asked(world: KeepingWorld) -> None:
     world.server.commands.clear()
     end_command(world)
     assert world.server.commands == []
+
+
+def test_commands_look_every_five_minutes(world: KeepingWorld) -> None:
+    world.service().protect("demo", True)
+    world.write_logs(10, size=8 * MIB)
+    end_command(world)
+    world.server.commands.clear()
+    world.clock.sleep((LOOK_EVERY - timedelta(seconds=1)).total_seconds())
+    end_command(world)
+    assert world.server.commands == []
+    world.clock.sleep(1)
+    end_command(world)
+    assert world.server.commands != []
 
 
 def test_databases_that_a_command_only_looked_at_are_left_alone(world: KeepingWorld) -> None:
