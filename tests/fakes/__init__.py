@@ -18,6 +18,9 @@ A subclass of `FakeHost` plays the programs of a host: `MysqlHost` plays MySQL a
 (`tests/unit/volumes/machine.py`) plays block devices, mounts and drivers. A test that needs one
 more program overrides `play` and passes every other command to `super()`.
 
+A fake that one directory of tests uses alone is in that directory, such as the environments of
+benchmarks in `tests/unit/bench/stands`.
+
 `specs.database_spec` makes a database from the few facts that a test is about.
 
 How to make a fake fail:
