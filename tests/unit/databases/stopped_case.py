@@ -47,6 +47,7 @@ class Case:
     settle: Act = nothing  # what the command would have done after the operation
     keeps: str = ""  # snapshots that an undo leaves there, because somebody may want them: begin so
     no_way_back: str = ""  # from the end of this step on what fails is no longer taken back
+    is_silent: bool = False  # the next command says nothing about it
 
 
 def make_case(name: str, prepare: Act, act: Act, end: End, *, kind: str = "", **more: Any) -> Case:

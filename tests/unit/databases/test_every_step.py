@@ -97,6 +97,8 @@ def _rows(files: Any) -> list[str]:
 
 
 _OTHER_ROWS = (ROWS.with_name("shop.ibd"),)
+# What the next command says about an operation that was cut off.
+_SAID = {"gone": "undone", "done": "finished"}
 
 
 def _ends(root: Path, case: Case) -> tuple[dict[str, str], dict[str, str], dict[str, list[str]]]:
@@ -142,6 +144,9 @@ def test_killed_at_any_point_it_is_finished_or_undone(tmp_path: Path, case: Case
     ):
         has_begun = case.kind in [each.kind for each in world.journal.unfinished(LAB)]
         cut_off += has_begun
+        said = world.service().converge()
+        if has_begun and case.end in _SAID and not case.is_silent:
+            assert [_SAID[case.end] in sentence for sentence in said] == [True], said
         found = _settled(world, case)
         if found not in (before, after):
             case.settle(world)
