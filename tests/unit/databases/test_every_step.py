@@ -21,7 +21,7 @@ from tests.fakes.mysql_accounts import accounts_of
 from tests.fakes.mysql_roles import roles_of
 from tests.system.declared_steps import database_step_names
 
-from .stopped_case import ROWS, Case, trash
+from .stopped_case import ROWS, Case, passwords_on_file_work, trash
 from .stopped_operations import CASES as ALL
 from .world import LAB, World, prepared
 
@@ -153,6 +153,8 @@ def test_killed_at_any_point_it_is_finished_or_undone(tmp_path: Path, case: Case
             found = state(world)
         ends = _expected(case, before, after) if has_begun else (before, after)
         _require(found, ends, f"killed at {point}")
+        if case.make is World:
+            assert passwords_on_file_work(world), f"killed at {point}"
     assert cut_off > 1, f"{case.kind} was never cut off"
 
 
