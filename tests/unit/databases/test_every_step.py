@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from contextlib import closing
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from grampus.databases.catalogue import KINDS, operation_type
 from grampus.databases.clones.decide_golden import GOLDEN_PREFIX, GOLDEN_SNAPSHOT
 from tests.fakes.interruption import Killed, burn_points, stopped_runs
 from tests.fakes.mysql_accounts import accounts_of
+from tests.fakes.mysql_host import OPENED_BY
 from tests.fakes.mysql_roles import roles_of
 from tests.system.declared_steps import database_step_names
 
@@ -62,7 +63,13 @@ def state(world: World, *, without: str = "") -> dict[str, str]:
         for name, image in images.items()
     }
     found["parents"] = {name: image.parent for name, image in images.items()}
-    found["rows"] = {name: _rows(volumes._content(image)) for name, image in images.items()}
+    contents = {name: volumes._content(image) for name, image in images.items()}
+    found["rows"] = {name: _rows(content) for name, content in contents.items()}
+    found["opened by"] = {
+        name: content[_OPENED_BY].content
+        for name, content in contents.items()
+        if _OPENED_BY in content
+    }
     found["trash"] = [(each.record.spec.name, each.record.desired) for each in trash(world).all()]
     found["trashed images"] = len(volumes.trash.images)
     found["migrating"] = sorted(volumes.migrations.begun)
@@ -96,6 +103,7 @@ def _rows(files: Any) -> list[str]:
     return [file.content for path, file in files.items() if path in (ROWS, *_OTHER_ROWS)]
 
 
+_OPENED_BY = PurePosixPath("data") / OPENED_BY  # the last version that served it
 _OTHER_ROWS = (ROWS.with_name("shop.ibd"),)
 # What the next command says about an operation that was cut off.
 _SAID = {"gone": "undone", "done": "finished"}
