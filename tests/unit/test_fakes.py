@@ -1,4 +1,4 @@
-"""The fakes have what their ports ask for: the same methods, which can be called the same way."""
+"""Each fake has the methods of its port, with the same parameters."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ from typing import Any
 
 import pytest
 
+from grampus.bench import ports as bench_ports
+from grampus.bench.paths import ports as path_ports
+from grampus.bench.stands import ports as stand_ports
+from grampus.bench.stands.layouts import LayoutPort
+from grampus.bench.stands.monitors import Monitors
+from grampus.bench.stands.profiles import TuningPort
+from grampus.bench.visits.place import CellPlace
 from grampus.ceph.ports import CommandRunner
 from grampus.core.clock import Clock
 from grampus.core.progress import Progress
@@ -17,12 +24,27 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.commands import FakeRunner
 from tests.fakes.hosts import FakeFleet, FakeHost
 from tests.fakes.lab_host import FakeLabFleet, FakeLabHost
+from tests.fakes.migrations import FakeKeyRotation, FakeMigrations
 from tests.fakes.mysql_host import MysqlHost
 from tests.fakes.pools_and_images import FakeCluster, FakeImages
 from tests.fakes.progress import RecordedProgress
 from tests.fakes.stepped_journal import SteppedJournal
-from tests.fakes.sysbench_host import SysbenchHost
-from tests.fakes.volumes import FakeVolumes
+from tests.fakes.sysbench_host import FakeDatabases, FakeDevices, FakeFacts, SysbenchHost
+from tests.fakes.takeovers import FakeTakeovers
+from tests.fakes.trash import FakeTrash
+from tests.fakes.volumes import FakeEncryption, FakeVolumes
+from tests.unit.bench.paths.fakes import FakePathsCluster, FakePathsVolumes, NoServerImage
+from tests.unit.bench.stands.fake_guests import FakeStandGuests
+from tests.unit.bench.stands.fake_hosts import FakeLayout, FakeTuning
+from tests.unit.bench.stands.osd_sets import FakeStandOsdSets
+from tests.unit.bench.stands.world import (
+    FakeMonitors,
+    FakeStandCluster,
+    FakeStandDatabases,
+    FakeStandPools,
+    FakeStandVolumes,
+)
+from tests.unit.bench.visits.made_place import MadePlace
 from tests.unit.volumes.cluster import RbdCluster
 from tests.unit.volumes.machine import VolumeHost
 
@@ -36,8 +58,29 @@ PORTS: list[tuple[type, type]] = [
     (Fleet, FakeLabFleet),
     *((Host, host) for host in (FakeHost, FakeLabHost, MysqlHost, SysbenchHost, VolumeHost)),
     (ports.VolumePort, FakeVolumes),
+    (ports.EncryptionPort, FakeEncryption),
+    (ports.MigrationPort, FakeMigrations),
+    (ports.KeyRotationPort, FakeKeyRotation),
+    (ports.TakeoverPort, FakeTakeovers),
+    (ports.TrashPort, FakeTrash),
     (ports.ClusterPort, FakeCluster),
     (ports.ImagePort, FakeImages),
+    (bench_ports.DatabasePort, FakeDatabases),
+    (bench_ports.DevicesPort, FakeDevices),
+    (bench_ports.FactsPort, FakeFacts),
+    (path_ports.VolumesPort, FakePathsVolumes),
+    (path_ports.ClusterPort, FakePathsCluster),
+    (path_ports.ServerImagePort, NoServerImage),
+    (stand_ports.StandDatabases, FakeStandDatabases),
+    (stand_ports.StandGuests, FakeStandGuests),
+    (stand_ports.StandVolumes, FakeStandVolumes),
+    (stand_ports.StandPools, FakeStandPools),
+    (stand_ports.StandOsdSets, FakeStandOsdSets),
+    (stand_ports.StandCluster, FakeStandCluster),
+    (LayoutPort, FakeLayout),
+    (TuningPort, FakeTuning),
+    (Monitors, FakeMonitors),
+    (CellPlace, MadePlace),
 ]
 
 

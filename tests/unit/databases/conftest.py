@@ -13,3 +13,9 @@ def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Path:
+    """Where backups go; it is not there yet."""
+    return tmp_path / "shelf"

@@ -14,12 +14,14 @@ from grampus.databases.snapshots.snapshots import DatabaseSnapshots
 from grampus.databases.tls.certificate_rotation import CertificateRotation
 from grampus.databases.users.roles import DatabaseRoles
 from grampus.databases.users.rotation import DatabaseRotation
+from grampus.databases.users.secret_statements import secret_statements
 from grampus.databases.users.users import DatabaseUsers
 from grampus.databases.verify.table_checks import TableChecks
 from grampus.databases.verify.verification import DatabaseVerification
 from grampus.volumes.decide_scrub import ScrubReport
 from grampus.volumes.model import VolumeRecord
 from tests.fakes.hosts import FakeFile
+from tests.fakes.mysql_accounts import accounts_of
 
 from .world import World
 
@@ -47,6 +49,7 @@ class Case:
     settle: Act = nothing  # what the command would have done after the operation
     keeps: str = ""  # snapshots that an undo leaves there, because somebody may want them: begin so
     no_way_back: str = ""  # from the end of this step on what fails is no longer taken back
+    is_silent: bool = False  # the next command says nothing about it
 
 
 def make_case(name: str, prepare: Act, act: Act, end: End, *, kind: str = "", **more: Any) -> Case:
@@ -109,3 +112,25 @@ def write_rows(world: World, rows: str, name: str = "demo") -> None:
     assert attachment is not None
     files = world.hosts[attachment.host].files
     files[PurePosixPath(attachment.mount_path) / ROWS] = FakeFile(rows)
+
+
+def passwords_on_file_work(world: World) -> bool:
+    """Whether the owner, the administrator and every user get in with what is on file."""
+    operations = world.service().operations
+    for name, record in operations.records.all().items():
+        if record.desired != "running":
+            continue
+        secret_statements(operations.ports, record.spec).run("DO 0;")
+        file = world.hosts["h1"].files
+        accounts = accounts_of(
+            next(f.content for p, f in file.items() if p.name == "accounts" and name in str(p))
+        )
+        credentials = operations.credentials.load(name)
+        if not accounts[credentials.user].takes(credentials.password.get_secret_value()):
+            return False
+        for option_file in operations.credentials.users_directory(name).glob("*.cnf"):
+            user = option_file.stem
+            login = users(world).login(name, user).endpoint
+            if not accounts[user].takes(login.password.get_secret_value()):
+                return False
+    return True

@@ -236,6 +236,20 @@ CASES: list[Case] = [
     make_case("resize", _created, lambda w: w.service().resize("demo", 20 * GIB), "done"),
     make_case("set", _created, _set, "done"),
     make_case("set-stopped", _stopped, _set, "done", kind="set"),
+    make_case(
+        "set-max-lag",
+        _created,
+        lambda w: w.service().set_write_path("demo", "cache", max_lag_ms=20),
+        "done",
+        kind="set",
+    ),
+    make_case(
+        "set-journal-memory",
+        lambda w: w.create(write_path="journal"),
+        lambda w: w.service().set_write_path("demo", None, journal_memory_bytes=64 * MIB),
+        "done",
+        kind="set",
+    ),
     make_case("scratch", _created, lambda w: w.service().ensure_local_instance("demo"), "gone"),
     make_case(
         "scratch-stop",
@@ -310,6 +324,14 @@ CASES: list[Case] = [
         make=LiveWorld,
     ),
     make_case(
+        "parameter-reset",
+        _with_parameters,
+        lambda w: w.parameters().reset("demo", "innodb_io_capacity"),
+        "done",
+        kind="parameter",
+        make=LiveWorld,
+    ),
+    make_case(
         "restart",
         _with_parameters,
         lambda w: w.live().restart("demo"),
@@ -341,6 +363,7 @@ CASES: list[Case] = [
         lambda w: DatabaseMigrations(operations(w)).migrate("demo", "archive"),
         "done",
         settle=_go_on_migrating,
+        is_silent=True,
     ),
     # -- users and passwords
     make_case("user-add", _created, lambda w: users(w).add("demo", "reports", "write"), "gone"),

@@ -110,7 +110,12 @@ REPLICA_CASES: list[Case] = [
         no_way_back="fence",
     ),
     make_case(
-        "read-endpoint", _with_replica, lambda w: w.settle_endpoint(), "done", make=ReplicaWorld
+        "read-endpoint",
+        _with_replica,
+        lambda w: w.settle_endpoint(),
+        "done",
+        make=ReplicaWorld,
+        is_silent=True,
     ),
     make_case(
         "replica-renew",

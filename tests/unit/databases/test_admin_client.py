@@ -45,6 +45,7 @@ class ShellHost:
 
     directory: Path
     argv: list[tuple[str, ...]] = field(default_factory=list)
+    said: list[CommandResult] = field(default_factory=list)
 
     def run(self, argv: list[str], *, stdin: str, **_: object) -> CommandResult:
         self.argv.append(tuple(argv))
@@ -58,7 +59,9 @@ class ShellHost:
             timeout=30,
             check=False,
         )
-        return CommandResult(tuple(argv), done.returncode, done.stdout, done.stderr)
+        result = CommandResult(tuple(argv), done.returncode, done.stdout, done.stderr)
+        self.said.append(result)
+        return result
 
     def refuse(self, what: str, said: str) -> None:
         (self.directory / what).write_text(f"{said}\n")
@@ -154,16 +157,8 @@ def test_a_stop_sends_clients_away_through_whichever_door_is_open(
     put_programs(host.directory, {"sleep": '#!/bin/sh\nkill -KILL "$PPID"\n'})
     if is_crowded:
         host.refuse("refuses-socket", CROWDED)
-    said: list[CommandResult] = []
-    running = host.run
-
-    def run(argv: list[str], **options: object) -> CommandResult:
-        said.append(running(argv, **options))  # type: ignore[arg-type]
-        return said[-1]
-
-    host.run = run  # type: ignore[method-assign]
     ensure_stopping(administrator(host))
-    (result,) = said
+    (result,) = host.said
     assert result.stdout.split("\t")[0] == ("host" if is_crowded else "socket")
     assert DISMISS in result.stdout
     assert "geheim" not in " ".join(result.argv)
@@ -179,19 +174,12 @@ def test_time_zones_are_loaded_through_whichever_door_is_open(
     put_programs(host.directory, dict.fromkeys(programs, zones))
     if is_crowded:
         host.refuse("refuses-socket", CROWDED)
-    said: list[CommandResult] = []
-    running = host.run
-
-    def run(argv: list[str], **options: object) -> CommandResult:
-        said.append(running(argv, **options))  # type: ignore[arg-type]
-        return said[-1]
-
-    host.run = run  # type: ignore[method-assign]
     asked = Administrator(host, "d", flavour, SecretStr("geheim"), port=PORT)  # type: ignore[arg-type]
     load_time_zones(asked, nullcontext())
-    assert said[-1].stdout.split("\t")[:2] == ["host" if is_crowded else "socket", "geheim"]
-    assert "INSERT INTO time_zone VALUES (1);" in said[-1].stdout.splitlines()
-    assert "geheim" not in " ".join(said[-1].argv)
+    result = host.said[-1]
+    assert result.stdout.split("\t")[:2] == ["host" if is_crowded else "socket", "geheim"]
+    assert "INSERT INTO time_zone VALUES (1);" in result.stdout.splitlines()
+    assert "geheim" not in " ".join(result.argv)
 
 
 def test_options_for_the_socket_name_no_host() -> None:

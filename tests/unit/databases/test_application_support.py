@@ -23,13 +23,6 @@ REPLICA = "demo-r1"
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def primary(tmp_path: Path) -> Iterator[ReplicaWorld]:
     """`demo` and its replica, as an older release made them."""
     made = ReplicaWorld(tmp_path)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from contextlib import closing
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -18,10 +18,11 @@ from grampus.databases.catalogue import KINDS, operation_type
 from grampus.databases.clones.decide_golden import GOLDEN_PREFIX, GOLDEN_SNAPSHOT
 from tests.fakes.interruption import Killed, burn_points, stopped_runs
 from tests.fakes.mysql_accounts import accounts_of
+from tests.fakes.mysql_host import OPENED_BY
 from tests.fakes.mysql_roles import roles_of
 from tests.system.declared_steps import database_step_names
 
-from .stopped_case import ROWS, Case, trash
+from .stopped_case import ROWS, Case, passwords_on_file_work, trash
 from .stopped_operations import CASES as ALL
 from .world import LAB, World, prepared
 
@@ -62,7 +63,13 @@ def state(world: World, *, without: str = "") -> dict[str, str]:
         for name, image in images.items()
     }
     found["parents"] = {name: image.parent for name, image in images.items()}
-    found["rows"] = {name: _rows(volumes._content(image)) for name, image in images.items()}
+    contents = {name: volumes._content(image) for name, image in images.items()}
+    found["rows"] = {name: _rows(content) for name, content in contents.items()}
+    found["opened by"] = {
+        name: content[_OPENED_BY].content
+        for name, content in contents.items()
+        if _OPENED_BY in content
+    }
     found["trash"] = [(each.record.spec.name, each.record.desired) for each in trash(world).all()]
     found["trashed images"] = len(volumes.trash.images)
     found["migrating"] = sorted(volumes.migrations.begun)
@@ -96,7 +103,10 @@ def _rows(files: Any) -> list[str]:
     return [file.content for path, file in files.items() if path in (ROWS, *_OTHER_ROWS)]
 
 
+_OPENED_BY = PurePosixPath("data") / OPENED_BY  # the last version that served it
 _OTHER_ROWS = (ROWS.with_name("shop.ibd"),)
+# What the next command says about an operation that was cut off.
+_SAID = {"gone": "undone", "done": "finished"}
 
 
 def _ends(root: Path, case: Case) -> tuple[dict[str, str], dict[str, str], dict[str, list[str]]]:
@@ -142,12 +152,17 @@ def test_killed_at_any_point_it_is_finished_or_undone(tmp_path: Path, case: Case
     ):
         has_begun = case.kind in [each.kind for each in world.journal.unfinished(LAB)]
         cut_off += has_begun
+        said = world.service().converge()
+        if has_begun and case.end in _SAID and not case.is_silent:
+            assert [_SAID[case.end] in sentence for sentence in said] == [True], said
         found = _settled(world, case)
         if found not in (before, after):
             case.settle(world)
             found = state(world)
         ends = _expected(case, before, after) if has_begun else (before, after)
         _require(found, ends, f"killed at {point}")
+        if case.make is World:
+            assert passwords_on_file_work(world), f"killed at {point}"
     assert cut_off > 1, f"{case.kind} was never cut off"
 
 

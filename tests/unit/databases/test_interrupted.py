@@ -1,7 +1,7 @@
 """Invariant: stopped at any point by anything, the next command finishes it or undoes it.
 
-The process is killed before and after every single change that a port makes, one run each; a
-new process then converges, and what is in the world must be one of the two ends.
+`test_every_step` kills each kind of operation before and after every single change that a port
+makes. Here operations fail, are interrupted by Ctrl-C, and are killed while they are undone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import pytest
 
 from grampus.core.errors import NotFoundError
 from grampus.core.failpoints import VARIABLE, FailpointError
-from grampus.core.units import GIB
 from grampus.state.locks import hold_lock
 from tests.fakes.interruption import Killed, stopped_runs
 
@@ -30,49 +29,6 @@ def _created(world: World) -> None:
     world.create()
 
 
-def _created_with_scratch(world: World) -> None:
-    world.create()
-    world.service().ensure_local_instance("demo")
-
-
-def _stopped(world: World) -> None:
-    world.create()
-    world.service().stop("demo")
-
-
-# name, the state before, the operation, and whether a cut-off one is finished (else undone).
-CASES: list[tuple[str, Act, Act, bool]] = [
-    ("create", _nothing, _created, False),
-    ("delete", _created, lambda w: w.service().delete("demo"), True),
-    ("delete-with-scratch", _created_with_scratch, lambda w: w.service().delete("demo"), True),
-    ("stop", _created, lambda w: w.service().stop("demo"), True),
-    ("start", _stopped, lambda w: w.service().start("demo"), True),
-    ("protect", _created, lambda w: w.service().protect("demo", True), True),
-    ("resize", _created, lambda w: w.service().resize("demo", 20 * GIB), True),
-    ("set", _created, lambda w: w.service().set_write_path("demo", "journal"), True),
-    (
-        "set-max-lag",
-        _created,
-        lambda w: w.service().set_write_path("demo", "cache", max_lag_ms=20),
-        True,
-    ),
-    (
-        "set-journal-memory",
-        lambda w: w.create(write_path="journal"),
-        lambda w: w.service().set_write_path("demo", None, journal_memory_bytes=64 << 20),
-        True,
-    ),
-    ("set-stopped", _stopped, lambda w: w.service().set_write_path("demo", "journal"), True),
-    ("scratch", _created, lambda w: w.service().ensure_local_instance("demo"), False),
-    (
-        "scratch-stop",
-        _created_with_scratch,
-        lambda w: w.service().ensure_local_instance_absent("demo"),
-        True,
-    ),
-]
-
-
 def _ends(tmp_path: Path, prepare: Act, act: Act) -> tuple[object, object]:
     """What is in the world before the operation, and after it."""
     world = World(tmp_path / "whole")
@@ -83,21 +39,6 @@ def _ends(tmp_path: Path, prepare: Act, act: Act) -> tuple[object, object]:
     world.close()
     assert before["unfinished"] == after["unfinished"] == []
     return before, after
-
-
-@pytest.mark.parametrize(
-    ("prepare", "act", "finished"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
-)
-def test_killed_at_any_point_it_is_finished_or_undone(
-    tmp_path: Path, prepare: Act, act: Act, finished: bool
-) -> None:
-    before, after = _ends(tmp_path, prepare, act)
-    for point, world in stopped_runs(prepared(tmp_path, prepare), act, more_than=1):
-        sentences = world.service().converge()
-        assert world.inventory() == (after if finished else before), f"killed at {point}"
-        assert len(sentences) == 1
-        assert ("finished" if finished else "undone") in sentences[0]
-        assert world.service().converge() == []
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("disk gone")])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from grampus.core.errors import UsageError
@@ -12,13 +9,6 @@ from grampus.databases.changes import SET_WRITE_PATH
 from grampus.databases.clones.decide_clone import CloneRequest, decide_clone_request
 
 from .world import World, database_events
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
-    yield made
-    made.close()
 
 
 def test_the_memory_of_the_journal_is_that_of_its_volume(world: World) -> None:

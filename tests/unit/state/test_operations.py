@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,13 +32,6 @@ FORWARD_POINTS = [
     *(f"{KIND}/{part}/middle" for part in PARTS),
 ]
 UNDO_POINTS = [f"{KIND}/{part}/{when}" for part in PARTS for when in ("undo", "undo-middle")]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path / "state.db")
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -23,13 +21,6 @@ INSERT = (
     "INSERT INTO operations (kind, lab, subject, spec, status, step, error, started_at, changed_at)"
     " VALUES (?, ?, ?, '{}', ?, '', '', ?, ?)"
 )
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path / "state.db")
-    yield made
-    made.close()
 
 
 def put(

@@ -4,7 +4,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -42,13 +42,6 @@ for number in range(25):
     store.put("fish", "sea", f"{sys.argv[2]}-{number}", Fish(name=sys.argv[2], weight_g=number))
 store.close()
 """
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path / "state.db")
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize(

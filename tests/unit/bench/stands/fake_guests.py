@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from grampus.core.errors import RefusedError
 from grampus.databases.model import DatabaseSpec
 from grampus.hosts.port import DaemonSpec
-from tests.fakes.hosts import FakeDaemon
+from tests.fakes.hosts import FakeDaemon, FakeHost
 from tests.fakes.interruption import Fuse
-
-
-class RunsDaemons(Protocol):
-    daemons: list[str]
 
 
 class FakeStandGuests:
     """Virtual machines on h1, each with the parameters that its server was started with."""
 
-    def __init__(self, fuse: Fuse, host: RunsDaemons, stopped: set[str]) -> None:
+    def __init__(self, fuse: Fuse, host: FakeHost, stopped: set[str]) -> None:
         """`stopped` are the databases without a server, as they are known at each moment."""
         self._fuse = fuse
         self._host = host

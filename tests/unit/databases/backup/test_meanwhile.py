@@ -51,11 +51,6 @@ def volumes(world: World) -> BusyVolumes:
     return made
 
 
-@pytest.fixture
-def shelf(tmp_path: Path) -> Path:
-    return tmp_path / "shelf"
-
-
 def take(world: World, shelf: Path, rows: str = "one") -> BackupManifest:
     world.clock.sleep(3600)
     write_rows(world, rows)

@@ -50,11 +50,6 @@ def set_id(world: World, database_id: str) -> DatabaseRecord:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Path:
-    return tmp_path / "shelf"
-
-
-@pytest.fixture
 def other_world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path / "other")
     yield made

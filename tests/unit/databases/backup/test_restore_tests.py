@@ -26,11 +26,6 @@ from .replay_world import ReplayWorld
 TABLES = ("mysql", "db"), ("shop", "orders")
 
 
-@pytest.fixture
-def shelf(tmp_path: Path) -> Path:
-    return tmp_path / "shelf"
-
-
 def answer(world: World, verdict: str = "OK") -> None:
     """What every server of this world says of its tables."""
     for host in world.hosts.values():

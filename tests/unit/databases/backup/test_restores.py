@@ -18,11 +18,6 @@ from tests.unit.operation_runner import planned
 from .existing import ROWS, place, put_database, write_rows
 
 
-@pytest.fixture
-def shelf(tmp_path: Path) -> Path:
-    return tmp_path / "shelf"
-
-
 def take(world: World, shelf: Path, rows: str, name: str = "demo") -> BackupManifest:
     world.clock.sleep(3600)
     write_rows(world, rows, name)

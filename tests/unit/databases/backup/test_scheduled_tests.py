@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from grampus.databases.backup.backup_schedules import BackupSchedules
 from grampus.databases.backup.decide_schedule import BackupSchedule
 from grampus.databases.backup.restore_tests import RestoreTests
@@ -18,11 +16,6 @@ from .existing import place
 from .test_restore_tests import answer, names, take
 
 HOUR, DAY = 3600, 86400
-
-
-@pytest.fixture
-def shelf(tmp_path: Path) -> Path:
-    return tmp_path / "shelf"
 
 
 def scheduled(world: World) -> ScheduledTests:

@@ -23,11 +23,6 @@ from .existing import place, put_database, write_rows
 HOUR = 3600
 
 
-@pytest.fixture
-def shelf(tmp_path: Path) -> Path:
-    return tmp_path / "shelf"
-
-
 def schedules(world: World) -> BackupSchedules:
     return BackupSchedules(world.service().operations)
 

@@ -22,11 +22,6 @@ from .existing import place, put_database, write_rows
 GTID = "SELECT @@GLOBAL.gtid_executed"
 
 
-@pytest.fixture
-def shelf(tmp_path: Path) -> Path:
-    return tmp_path / "shelf"
-
-
 def backups(world: World) -> DatabaseBackups:
     return DatabaseBackups(world.service().operations)
 

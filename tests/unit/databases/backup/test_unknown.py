@@ -65,11 +65,6 @@ def bucket(service: MutedS3, tmp_path: Path) -> TargetPlace:
     return service.place(tmp_path)
 
 
-@pytest.fixture
-def shelf(tmp_path: Path) -> Path:
-    return tmp_path / "shelf"
-
-
 def kept(world: World, where: TargetPlace) -> KeptBackups:
     return KeptBackups(world.home, world.clock, where)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-from functools import partial
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -15,9 +13,8 @@ from grampus.databases.clones.decide_clone import MAX_DEPTH, CloneRequest
 from grampus.databases.request import CreateRequest
 from grampus.state.locks import hold_lock
 from tests.fakes.hosts import FakeFile
-from tests.fakes.interruption import stopped_runs
 from tests.fakes.mysql_accounts import accounts_of
-from tests.unit.databases.world import LAB, World, prepared
+from tests.unit.databases.world import LAB, World
 from tests.unit.operation_runner import planned
 
 ROWS = PurePosixPath("data/rows")
@@ -271,19 +268,3 @@ def test_a_plan_can_be_read_before_it_is_carried_out(world: World) -> None:
     assert "Take a snapshot of demo" in lines
     assert planned(world.runner, lambda: clones(world).flatten("demo")) != []
     assert world.inventory() == before
-
-
-@pytest.mark.parametrize("snapshot", [None, "yesterday"])
-def test_killed_at_any_point_a_clone_is_undone(tmp_path: Path, snapshot: str | None) -> None:
-    def prepare(world: World) -> None:
-        world.create()
-        world.volumes.ensure_snapshot("demo", "yesterday")
-
-    with closing(prepared(tmp_path / "whole", prepare)(0)) as world:
-        before = world.inventory()
-    act = partial(clone, snapshot=snapshot)
-    for point, world in stopped_runs(prepared(tmp_path, prepare), act, more_than=10):
-        (said,) = world.service().converge()
-        assert "clone copy was interrupted. It is now undone" in said
-        assert world.inventory() == before, f"killed at {point}"
-        assert [s.name for s in world.volumes.snapshots("demo")] == ["yesterday"]

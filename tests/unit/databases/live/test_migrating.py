@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,14 +12,6 @@ from tests.fakes.interruption import Killed, stopped_runs
 from tests.unit.operation_runner import planned
 
 from .live_world import LiveWorld
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[LiveWorld]:
-    made = LiveWorld(tmp_path)
-    made.create()
-    yield made
-    made.close()
 
 
 def _migrations(world: LiveWorld) -> DatabaseMigrations:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 import pytest
 
@@ -13,15 +12,6 @@ from tests.fakes.hosts import FakeFile
 from tests.fakes.mysql_host import MEMINFO
 
 from .live_world import LiveWorld
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[LiveWorld]:
-    made = LiveWorld(tmp_path)
-    made.create()
-    yield made
-    made.close()
-
 
 TLS = PurePosixPath("databases/demo/tls/ca.pem")
 

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 
 from .live_world import LiveWorld
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[LiveWorld]:
-    made = LiveWorld(tmp_path)
-    made.create()
-    yield made
-    made.close()
 
 
 def _states(world: LiveWorld) -> dict[str, tuple[str | None, str]]:

@@ -125,6 +125,18 @@ def _copy_home(kept: Kept, copy: Path) -> None:
     shutil.copytree(kept.home.root, copy)
 
 
+def _copied_while_shop_was_made(kept: Kept, copy: Path) -> object:
+    """The home was copied in the middle of it; what is remembered now."""
+    kept.add("old", image_id="01")
+    kept.command()
+    kept.begin("shop")
+    _copy_home(kept, copy)
+    kept.add("shop", image_id="02")
+    kept.end()
+    kept.command()
+    return kept.remembered()
+
+
 PUT_BACK = pytest.mark.parametrize("put_back", [_put_back_file, _put_back_home])
 
 
@@ -132,14 +144,7 @@ PUT_BACK = pytest.mark.parametrize("put_back", [_put_back_file, _put_back_home])
 def test_a_copy_taken_while_a_database_was_made_does_not_destroy_it_later(
     kept: Kept, tmp_path: Path, put_back: Restore
 ) -> None:
-    kept.add("old", image_id="01")
-    kept.command()
-    kept.begin("shop")
-    _copy_home(kept, tmp_path / "copy")
-    kept.add("shop", image_id="02")
-    kept.end()
-    kept.command()
-    now = kept.remembered()
+    now = _copied_while_shop_was_made(kept, tmp_path / "copy")
     put_back(kept, tmp_path / "copy")
     assert kept.databases.find("shop") is None
     reconciled = kept.command()
@@ -237,14 +242,7 @@ def test_a_second_state_of_the_lab_is_older_than_the_one_that_took_over(
 
 
 def test_a_reconciliation_that_is_cut_off_is_done_again(kept: Kept, tmp_path: Path) -> None:
-    kept.add("old", image_id="01")
-    kept.command()
-    kept.begin("shop")
-    _copy_home(kept, tmp_path / "copy")
-    kept.add("shop", image_id="02")
-    kept.end()
-    kept.command()
-    now = kept.remembered()
+    now = _copied_while_shop_was_made(kept, tmp_path / "copy")
     _put_back_file(kept, tmp_path / "copy")
     assert not kept.watch.is_known()
     kept.rebuilding().reconcile()  # and the process dies

@@ -135,20 +135,6 @@ def test_one_that_fails_goes_on_as_it_was(world: World, prepare: object) -> None
     assert state(world) == before
 
 
-@pytest.mark.parametrize("prepare", [old, old_and_stopped])
-def test_killed_at_any_point_it_is_finished(tmp_path: Path, prepare: object) -> None:
-    assert callable(prepare)
-    whole = World(tmp_path / "whole")
-    prepare(whole)
-    upgrade(whole)
-    after = state(whole)
-    whole.close()
-    for point, world in stopped_runs(prepared(tmp_path, prepare), upgrade, more_than=20):
-        (said,) = world.service().converge()
-        assert "upgrade of the database demo was interrupted. It is now finished" in said
-        assert state(world) == after, f"killed at {point}"
-
-
 def test_what_a_client_wrote_to_the_new_server_stays_however_it_is_cut_off(
     tmp_path: Path,
 ) -> None:

@@ -24,11 +24,6 @@ from tests.unit.databases.world import World
 from tests.unit.operation_runner import planned
 
 
-@pytest.fixture
-def shelf(tmp_path: Path) -> Path:
-    return tmp_path / "shelf"
-
-
 def take(world: World, shelf: Path) -> BackupManifest:
     world.create()
     write_rows(world, "one")
