@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from .told_texts import texts_users_read
+from .told_texts import prose_of_pages, texts_users_read
 
 # What is not written any more, and what is written instead.
 RETIRED = {
@@ -51,6 +51,13 @@ def test_no_text_for_users_has_a_retired_word(pattern: str, instead: str) -> Non
     assert not wrong, f"Write instead: {instead}.\n" + "\n".join(wrong)
 
 
+@pytest.mark.parametrize(("pattern", "instead"), RETIRED.items())
+def test_no_page_has_a_retired_word(pattern: str, instead: str) -> None:
+    retired = re.compile(pattern)
+    wrong = [f"{line.place}: {line.text}" for line in prose_of_pages() if retired.search(line.text)]
+    assert not wrong, f"Write instead: {instead}.\n" + "\n".join(wrong)
+
+
 def test_texts_of_all_kinds_are_looked_at() -> None:
     texts = {found.text for found in texts_users_read()}
     assert "The database's name." in texts  # an argument
@@ -59,6 +66,7 @@ def test_texts_of_all_kinds_are_looked_at() -> None:
     assert "Stop the server" in texts  # a step of an operation
     assert "The lab to work in." in texts  # an option
     assert len(texts) > 3000
+    assert len({line.place.partition(":")[0] for line in prose_of_pages()}) > 30  # pages
 
 
 @pytest.mark.parametrize(

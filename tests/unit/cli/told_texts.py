@@ -24,6 +24,8 @@ VALUE = "VALUE"
 # Their texts are not looked at yet for their words.
 _TO_BE_REWRITTEN = ("bench", "report", "cli/bench")
 _BACKTICKS = re.compile(r"`([^`]+)`")
+_BLOCK = re.compile(r"^ *```.*?^ *```|<!--.*?-->", re.DOTALL | re.MULTILINE)
+_TARGET = re.compile(r"\]\([^)]*\)")
 _PROMPT = re.compile(r"^(?:\$ |# )?((?:[A-Z_]+=\S+ )*grampus .*)$")
 
 
@@ -33,6 +35,17 @@ class Told:
 
     place: str
     text: str
+
+
+def prose_of_pages() -> Iterator[Told]:
+    """Lines of pages for users, without code and without where links lead."""
+    for file in PAGES:
+        if file.parent.name != "guide" and file.name != "README.md":
+            continue
+        prose = _BLOCK.sub(lambda block: "\n" * block[0].count("\n"), file.read_text())
+        for number, line in enumerate(prose.splitlines(), 1):
+            text = _TARGET.sub("]", _BACKTICKS.sub("", line))
+            yield Told(f"{file.relative_to(CHECKOUT)}:{number}", text)
 
 
 @functools.cache
