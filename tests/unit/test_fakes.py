@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from grampus.bench import ports as bench_ports
-from grampus.bench.paths import ports as path_ports
-from grampus.bench.stands import ports as stand_ports
+from grampus.bench import measured_ports
+from grampus.bench.paths import paths_ports
+from grampus.bench.stands import stand_ports
 from grampus.bench.stands.layouts import LayoutPort
 from grampus.bench.stands.monitors import Monitors
 from grampus.bench.stands.profiles import TuningPort
@@ -65,12 +65,12 @@ PORTS: list[tuple[type, type]] = [
     (ports.TrashPort, FakeTrash),
     (ports.ClusterPort, FakeCluster),
     (ports.ImagePort, FakeImages),
-    (bench_ports.DatabasePort, FakeDatabases),
-    (bench_ports.DevicesPort, FakeDevices),
-    (bench_ports.FactsPort, FakeFacts),
-    (path_ports.VolumesPort, FakePathsVolumes),
-    (path_ports.ClusterPort, FakePathsCluster),
-    (path_ports.ServerImagePort, NoServerImage),
+    (measured_ports.DatabasePort, FakeDatabases),
+    (measured_ports.DevicesPort, FakeDevices),
+    (measured_ports.FactsPort, FakeFacts),
+    (paths_ports.VolumesPort, FakePathsVolumes),
+    (paths_ports.ClusterPort, FakePathsCluster),
+    (paths_ports.ServerImagePort, NoServerImage),
     (stand_ports.StandDatabases, FakeStandDatabases),
     (stand_ports.StandGuests, FakeStandGuests),
     (stand_ports.StandVolumes, FakeStandVolumes),
