@@ -175,8 +175,7 @@ class Attacher:
         record = self._ensure_formatted(record, target, mapped.device)
         path = mount_path(target, name)
         target.run(["mkdir", "-p", str(path)])
-        argv = ["mount", "-t", "xfs", "-o", MOUNT_OPTIONS, mapped.device, str(path)]
-        target.run(argv)
+        target.run(["mount", "-t", "xfs", "-o", MOUNT_OPTIONS, mapped.device, str(path)])
         if not is_new:
             self._grow_filesystem(record, target)  # the image may have grown while it was detached
         attachment = Attachment(
@@ -366,8 +365,7 @@ class Attacher:
 
     def _grow_filesystem(self, record: VolumeRecord, host: Host) -> None:
         if record.spec.filesystem_bytes is None:
-            argv = ["xfs_growfs", "-d", str(mount_path(host, record.spec.name))]
-            host.run(argv)
+            host.run(["xfs_growfs", "-d", str(mount_path(host, record.spec.name))])
 
     def clear(
         self, record: VolumeRecord, host: Host, drivers: list[Driver], leaves_journal: bool = False
