@@ -17,7 +17,7 @@ from grampus.volumes.model import (
     WritePath,
 )
 
-WRITE_PATHS_PAGE = "docs/guide/volumes.md"
+WRITE_PATHS_PAGE = "docs/guide/write-paths.md"
 WRITE_PATHS: tuple[WritePath, ...] = get_args(WritePath)
 # Below, each flush would ship a batch of its own; above, a lost host costs what nobody expects.
 MIN_MAX_LAG_MS = 10

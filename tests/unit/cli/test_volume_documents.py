@@ -192,7 +192,7 @@ def test_a_journal_for_people() -> None:
 def test_the_write_path_is_shown_with_what_it_may_lose() -> None:
     assert details_of_record(DETACHED)["write path"] == "direct"
     assert describe_safety(SPEC) == (
-        "direct; a lost host loses no completed write (docs/guide/volumes.md)"
+        "direct; a lost host loses no completed write (docs/guide/write-paths.md)"
     )
     journaled = DETACHED.model_copy(
         update={"spec": SPEC.model_copy(update={"write_path": "journal"})}
@@ -227,7 +227,9 @@ def test_a_database_shows_its_volumes_write_path() -> None:
     assert database_document(view)["write_path"] == "journal"
     room = FileSystem(size_bytes=2**30, free_bytes=2**28)
     shown = pairs_of_volume(view, LiveVolume(state="running", journal=JOURNAL), room)
-    assert shown["write path"] == ("journal; a lost host loses no commit (docs/guide/volumes.md)")
+    assert shown["write path"] == (
+        "journal; a lost host loses no commit (docs/guide/write-paths.md)"
+    )
     assert shown["journal"] == "running, 13% full"
     assert shown["space"] == "75% of 1 GiB used, 256 MiB free"
     server = pairs_of_server(view, {"up": "1 min"}, {"read-only": "there"})
