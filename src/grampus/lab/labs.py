@@ -210,7 +210,8 @@ class LabService:
             if not known:
                 option = "" if self.name == DEFAULT_LAB else f" --lab {self.name}"
                 raise NotFoundError(
-                    f"There is no lab named '{self.name}'.", f"`grampus lab up{option}` creates it."
+                    f"There is no lab named '{self.name}'.",
+                    f"`grampus lab up{option}` creates one.",
                 )
             raise not_found("lab", self.name, known, list_command="grampus lab list")
         return spec

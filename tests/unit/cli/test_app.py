@@ -89,7 +89,10 @@ def test_error_becomes_sentences_and_an_exit_code(
     ("error", "sentence"),
     [
         (EACCES, "The system reported an error: Permission denied (/var/lib/grampus/locks)."),
-        (OSError(errno.ENOSPC, "No space left on device"), "refused: No space left on device."),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            "reported an error: No space left on device.",
+        ),
         (KeyError("x"), "Grampus has a defect: KeyError: 'x'."),
     ],
 )
