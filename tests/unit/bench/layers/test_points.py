@@ -221,6 +221,6 @@ def test_clients_tell_of_their_seconds():
 
 
 def test_a_metric_that_no_kind_has_is_refused():
-    with pytest.raises(ValueError, match="speed is no metric of osd"):
+    with pytest.raises(ValueError, match="speed is not a metric of osd"):
         SeriesPoint(at_s=1, kind="osd", name="osd.0", values={"speed": 1})
     assert set(METRICS["volume"]) > set(METRICS["device"]) - {"limit_share"}

@@ -72,7 +72,7 @@ def test_a_file_that_would_lack_some_is_none(world: ReplicaWorld, tmp_path: Path
     with pytest.raises(GrampusError) as caught:
         world.errant().write("demo-r1", tmp_path / "errant.sql")
     assert caught.value.code == "errant-incomplete"
-    assert "hold 2 of the 3" in caught.value.problem
+    assert "have only 2 of the 3" in caught.value.problem
     assert not (tmp_path / "errant.sql").exists()
 
 
