@@ -248,6 +248,11 @@ def serving(service: FakeS3) -> Iterator[FakeS3]:
 
         do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _serve  # noqa: N815 - as the base asks
 
+        def handle_expect_100(self) -> bool:
+            goes_on = super().handle_expect_100()
+            self.wfile.flush()  # the client waits a second for it before it sends the content
+            return goes_on
+
         def log_message(self, format: str, *args: object) -> None:
             """Nothing on stderr."""
 

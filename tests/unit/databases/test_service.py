@@ -344,10 +344,10 @@ def test_the_scratch_instance_is_the_same_server_on_the_hosts_own_disk(world: Wo
     endpoint = service.ensure_local_instance("demo")
     assert service.ensure_local_instance("demo") == endpoint
     host = world.hosts["h1"]
-    local, own = host.daemons["mysqld-local-demo"].spec, host.daemons["mysqld-demo"].spec
+    local, own = host.daemons["mysqld-local-demo"], host.daemons["mysqld-demo"]
     assert local.limits == own.limits
-    assert local.image == own.image
-    assert local.binds[1].source == "/data/scratch/demo/volume"
+    assert local.spec.image == own.spec.image
+    assert local.spec.binds[1].source == "/data/scratch/demo/volume"
     assert endpoint.address == "10.9.0.11"
     assert endpoint.password == made.endpoint.password
     # Nobody's code runs in the scratch instance, and nobody needs its binary logs.
