@@ -45,7 +45,7 @@ def test_step_that_is_none(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("up_to_bytes", "why"),
-    [(10 * GIB, "has 10 GiB already"), (5 * GIB, "already"), (65 * TIB, "larger than the maximum")],
+    [(10 * GIB, "already has 10 GiB"), (5 * GIB, "already"), (65 * TIB, "larger than the maximum")],
 )
 def test_ceiling_that_is_none(up_to_bytes: int, why: str) -> None:
     rule = GrowthRule(when_percent=80, step_percent=25, up_to_bytes=up_to_bytes)
