@@ -22,7 +22,7 @@ def test_a_file_that_does_not_fit_is_named_and_the_old_one_stays(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [(".", "is a directory"), ("nowhere/page.md", "is not writable")],
+    [(".", "is a directory"), ("nowhere/page.md", "cannot be written to")],
 )
 def test_where_nothing_can_be_put_is_said_before(tmp_path: Path, name: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
