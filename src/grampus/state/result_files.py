@@ -17,7 +17,7 @@ def require_writable(target: Path, *, example: str) -> Path:
     if target.is_dir():
         raise UsageError(f"{target} is a directory.", f"Choose a file, such as {example}.")
     if not os.access(target.parent, os.W_OK):
-        raise UsageError(f"{target.parent} is not writable.", "Choose another directory.")
+        raise UsageError(f"{target.parent} cannot be written to.", "Choose another directory.")
     return target
 
 

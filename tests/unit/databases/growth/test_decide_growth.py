@@ -83,8 +83,8 @@ def test_how_far_it_grows(seen: Look, to_bytes: int | None) -> None:
     [
         (look(GIB, volume_bytes=40 * GIB), "it has reached the limit of its rule, 40 GiB"),
         (look(GIB, room=replace(ROOM, problem="1 full osd(s) (OSD_FULL)")), "1 full osd(s)"),
-        (look(GIB, room=replace(ROOM, until_nearly_full_bytes=15 * MIB)), "takes 15 MiB more"),
-        (look(GIB, room=replace(ROOM, until_nearly_full_bytes=0)), "takes 0 B more"),
+        (look(GIB, room=replace(ROOM, until_nearly_full_bytes=15 * MIB)), "has only 15 MiB left"),
+        (look(GIB, room=replace(ROOM, until_nearly_full_bytes=0)), "has only 0 B left"),
     ],
 )
 def test_why_it_cannot_grow(seen: Look, why: str) -> None:

@@ -404,7 +404,7 @@ def test_a_plan_changes_nothing(world: World) -> None:
         "Deep-scrub demo.1/db-demo",
         f"Clone the current data of demo into {CLONE}",
         "Check 3 tables there",
-        f"Delete {CLONE} again",
+        f"Delete {CLONE}",
         "Record the result with demo",
     ]
     assert scrubs.scrubbed == []
