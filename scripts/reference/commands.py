@@ -168,7 +168,7 @@ def _row(names: str, param: Any) -> str:
 
 
 def _argument_name(param: Any) -> str:
-    name = param.name.upper().replace("_", "-")
+    name = str(param.metavar or param.name.upper().replace("_", "-")).strip("[]")
     return name if param.required else f"[{name}]"
 
 
