@@ -16,8 +16,8 @@ from grampus.state.runs import ResourceSample
 
 ChartStyle = Literal["stacked", "lines"]
 SubjectKind = Literal["daemon", "volume", "machine"]
-Points = Sequence[tuple[float, float]]  # (Unix time, value)
-Pick = Callable[[ResourceSample], float | None]
+TimedValues = Sequence[tuple[float, float]]  # (Unix time, value)
+PickReading = Callable[[ResourceSample], float | None]
 
 # More series than this cannot be told apart by eye; the rest is summed or left out, and counted.
 MAX_SERIES = 16
@@ -102,7 +102,7 @@ def typical_interval_s(times: Iterable[Sequence[float]]) -> float:
     return statistics.median(steps) if steps else 1.0
 
 
-def _points(samples: Sequence[ResourceSample], pick: Pick) -> dict[Subject, Points]:
+def _points(samples: Sequence[ResourceSample], pick: PickReading) -> dict[Subject, TimedValues]:
     points: defaultdict[Subject, list[tuple[float, float]]] = defaultdict(list)
     for sample in samples:
         value = finite(pick(sample))
@@ -112,7 +112,7 @@ def _points(samples: Sequence[ResourceSample], pick: Pick) -> dict[Subject, Poin
     return {subject: sorted(found) for subject, found in points.items()}
 
 
-def resample(points: Points, grid: Grid) -> tuple[float | None, ...]:
+def resample(points: TimedValues, grid: Grid) -> tuple[float | None, ...]:
     """The time-weighted mean in each bin of `grid` of the ascending `points`.
 
     A point is the mean over the time since the point before it (schema of ResourceSample), so
@@ -151,7 +151,13 @@ def sum_series(parts: Sequence[Sequence[float | None]]) -> tuple[float | None, .
 
 
 def stacked_chart(
-    samples: Sequence[ResourceSample], grid: Grid, *, key: str, title: str, unit: str, pick: Pick
+    samples: Sequence[ResourceSample],
+    grid: Grid,
+    *,
+    key: str,
+    title: str,
+    unit: str,
+    pick: PickReading,
 ) -> ResourceChart | None:
     """Daemons stacked by family, the machine as a line above; None without any figure."""
     found = _resampled(samples, pick, grid)
@@ -172,7 +178,13 @@ def stacked_chart(
 
 
 def io_chart(
-    samples: Sequence[ResourceSample], grid: Grid, *, key: str, title: str, unit: str, pick: Pick
+    samples: Sequence[ResourceSample],
+    grid: Grid,
+    *,
+    key: str,
+    title: str,
+    unit: str,
+    pick: PickReading,
 ) -> ResourceChart | None:
     """Lines of volumes, OSDs and every other daemon that does I/O worth seeing; None without."""
     found = {
@@ -202,7 +214,7 @@ def io_chart(
 
 
 def _resampled(
-    samples: Sequence[ResourceSample], pick: Pick, grid: Grid
+    samples: Sequence[ResourceSample], pick: PickReading, grid: Grid
 ) -> dict[Subject, tuple[float | None, ...]]:
     """Every subject's values on the grid, by kind, family and name."""
     order = {"volume": 0, "daemon": 1, "machine": 2}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from grampus.report.figures import finite, finite_values, instant, mean
 from grampus.state.runs import ArmName, OltpSample
 
-Pick = Callable[[OltpSample], float]
+PickFigure = Callable[[OltpSample], float]
 Reduce = Callable[[Sequence[float | None]], float | None]
 
 # A hole wider than this many typical steps is drawn as a hole.
@@ -77,7 +77,7 @@ def arm_line(
     arm: ArmName,
     samples: Sequence[OltpSample],
     started_at_s: float,
-    pick: Pick,
+    pick: PickFigure,
     reduce: Reduce,
     max_points: int,
 ) -> ArmLine | None:
@@ -123,7 +123,7 @@ def insert_gaps(points: Sequence[tuple[float, float | None]]) -> list[tuple[floa
 def arm_lines(
     samples: Mapping[ArmName, Sequence[OltpSample]],
     started_at_s: Mapping[ArmName, float],
-    pick: Pick,
+    pick: PickFigure,
     reduce: Reduce,
     max_points: int,
 ) -> tuple[ArmLine, ...]:

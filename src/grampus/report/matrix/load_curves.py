@@ -31,8 +31,8 @@ from grampus.report.matrix.findings import FoundCell, Value
 from grampus.report.matrix.words import describe_left_out, is_database, loop_words, parts_of
 
 _PERCENT = 99.0
-Point = tuple[Value, float, float, bool]  # load, operations a second, ms, client-bound
-Points = list[Point]
+LoadPoint = tuple[Value, float, float, bool]  # load, operations a second, ms, client-bound
+LoadPoints = list[LoadPoint]
 
 
 def decide_load(cells: Sequence[FoundCell]) -> str | None:
@@ -83,13 +83,13 @@ def _grouped(
     return [(key, groups[key]) for key in ordered_values(groups)]
 
 
-def _points(cells: Sequence[FoundCell], load: str) -> Points:
+def _points(cells: Sequence[FoundCell], load: str) -> LoadPoints:
     found = [point for cell in cells if (point := _point(cell, load)) is not None]
     order = ordered_values([(point[0],) for point in found])
     return sorted(found, key=lambda point: order.index((point[0],)))
 
 
-def _point(cell: FoundCell, load: str) -> Point | None:
+def _point(cell: FoundCell, load: str) -> LoadPoint | None:
     """None where a figure is missing, or only bounds of the percentile are known."""
     if cell.operations_per_s is None or cell.latency is None or load not in cell.point:
         return None
@@ -101,7 +101,7 @@ def _point(cell: FoundCell, load: str) -> Point | None:
 
 
 def _chart(
-    place: str, load: str, sample: FoundCell, lines: Sequence[tuple[str, Points]]
+    place: str, load: str, sample: FoundCell, lines: Sequence[tuple[str, LoadPoints]]
 ) -> LineChart:
     points = [point for _, found in lines for point in found]
     across = axis_from_zero([point[1] for point in points], PLOT_LEFT, PLOT_RIGHT)
