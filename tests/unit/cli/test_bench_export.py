@@ -80,7 +80,7 @@ def test_programs_get_the_text_or_the_file(run_id: str, home: Path) -> None:
     ("words", "said"),
     [
         (["--output", "."], "is a directory"),
-        (["--output", "nowhere/page.md"], "is not writable"),
+        (["--output", "nowhere/page.md"], "cannot be written to"),
         (["20260302-140509-quick"], "neither cells nor ways"),
         (["--as", "pdf"], "'pdf' is not one of"),
     ],

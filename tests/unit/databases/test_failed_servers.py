@@ -136,7 +136,7 @@ def test_a_volume_that_was_fenced_away_is_not_opened_again(world: World) -> None
     )
     image.record = image.record.model_copy(update={"fenced": (fenced,), "attachment": None})
     (event,) = _look(world)
-    assert (event.kind, "fenced" in event.text) == ("server-failed", True)
+    assert (event.kind, "by a fence" in event.text) == ("server-failed", True)
     # From another host it was taken away by a failover: that says nothing of this one.
     elsewhere = fenced.model_copy(update={"host": "h2"})
     image.record = image.record.model_copy(update={"fenced": (elsewhere,)})

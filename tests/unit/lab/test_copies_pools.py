@@ -59,6 +59,6 @@ def test_each_chunk_needs_a_host_with_osds() -> None:
     wide = SPEC.model_copy(update={"host_count": 5, "osd_host_count": 3})
     made = CopiesPools(wide, CephCluster(FakeRunner({})), FakeClock())
     made.require_chunks_fit("k2m1")
-    with pytest.raises(RefusedError, match="OSDs on 3 hosts, and k2m2 has 4 chunks") as caught:
+    with pytest.raises(RefusedError, match="OSDs on 3 hosts, and k2m2 needs 4 hosts") as caught:
         made.require_chunks_fit("k2m2")
     assert caught.value.code == "too-few-hosts"

@@ -43,7 +43,7 @@ def test_what_lasts_is_told_once_and_when_it_is_over() -> None:
     assert second.told == []
     third = decide_news(second.lasting, [WARNING])
     [over] = third.told
-    assert (over.database, over.level, over.text) == ("blog", "recovered", "Over: No answer.")
+    assert (over.database, over.level, over.text) == ("blog", "recovered", "Resolved: No answer.")
     assert over.remedy == ""
     assert decide_news(third.lasting, [FAILED]).told[0] == FAILED
 

@@ -104,7 +104,7 @@ def test_a_job_that_fails_is_told_of_once_and_tried_less_often() -> None:
 def test_when_it_works_again_that_is_told_and_it_is_as_often_as_before() -> None:
     answers: Iterator[Run] = iter([failing, failing, lambda _: [], lambda _: []])
     told, waits = run_job(lambda session: next(answers)(session), 4)
-    assert told == [("job", "failed", "No answer."), ("job", "recovered", "Over: No answer.")]
+    assert told == [("job", "failed", "No answer."), ("job", "recovered", "Resolved: No answer.")]
     assert waits == [10.0, 20.0, 5.0, 5.0]
 
 
@@ -115,8 +115,8 @@ def test_what_lasts_is_not_over_because_nobody_could_look() -> None:
     assert [(level, text) for _, level, text in told] == [
         ("failed", "It is full."),
         ("failed", "No answer."),
-        ("recovered", "Over: No answer."),
-        ("recovered", "Over: It is full."),
+        ("recovered", "Resolved: No answer."),
+        ("recovered", "Resolved: It is full."),
     ]
 
 
