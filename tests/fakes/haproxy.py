@@ -62,7 +62,7 @@ class FakeHaproxy:
             case ["shutdown", "sessions", "server", place]:
                 assert int(self._slot(place)[2]) & 1, "new sessions would go on to come"
             case _:
-                raise AssertionError(f"a command that HAProxy was not told of: {words}")
+                raise AssertionError(f"a command that this HAProxy does not know: {words}")
         return "\n"
 
     def _slot(self, place: str) -> list[str | int]:

@@ -40,7 +40,7 @@ def run_matrix_suite(
     dry_run: bool,
     output_format: FormatOption,
 ) -> None:
-    """Run the suite of the file in the lab or on a cluster of one's own, and show it."""
+    """Run the suite of the file in the lab or on an external cluster, and show it."""
     archive = matrix_archive(session)
     held = session.sharing_lab() if own is None else nullcontext()
     with held, session.progress:

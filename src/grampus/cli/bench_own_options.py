@@ -1,4 +1,4 @@
-"""Options that name a cluster of one's own."""
+"""Options that name a external Ceph cluster."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def bench_run(
     """Run a suite: a database against this machine's own disk, the ways to a volume, a published
     experiment, or a cluster of your own."""
     own = parse_own_cluster(conf, keyring, user, crush_rule, lab=lab)
-    # A run on a cluster of one's own needs no lab, and so may be the first command of a home.
+    # A run on an external cluster needs no lab, so it may be the first command of a home.
     session = Session(lab, makes_lab=own is not None and not dry_run)
     of_quick = {
         "--db": db,

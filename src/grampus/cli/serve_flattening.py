@@ -9,7 +9,7 @@ FLATTEN_EVERY_S = 60.0
 
 
 def flatten_due(flattening: DueFlattening) -> list[ControllerEvent]:
-    """Flatten the volumes of databases that run; one that waits is not told of."""
+    """Flatten the volumes of databases that run; one that waits is not reported."""
     events = []
     for one in flattening.carry_out():
         if one.problem is not None:

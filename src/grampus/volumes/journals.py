@@ -130,7 +130,7 @@ class Journals:
         if not self._attacher.observe_journal(record.spec).has_objects:
             return
         self._attacher.require_volumed("journal")
-        # What a log on a host holds goes with the image: the tool is not told of it.
+        # What a log on a host holds goes with the image: the tool does not get it.
         # Nor of the key: a volume whose key is lost can be deleted.
         host = self._any_host()
         self._run(record, host, ["remove-journal"], "removed", REMOVE_TIMEOUT_S)

@@ -55,7 +55,7 @@ def make_app(act: Callable[[], None]) -> typer.Typer:
 @pytest.mark.parametrize(
     ("error", "exit_code", "code"),
     [
-        (GrampusError("Broken.", "Mend it."), 1, "failed"),
+        (GrampusError("Broken.", "Fix it."), 1, "failed"),
         (GrampusError("Late.", code="timeout"), 1, "timeout"),
         (UsageError("Wrong.", "Read --help."), 2, "wrong-use"),
         (NotFoundError("None.", "Make one."), 3, "not-found"),
@@ -129,7 +129,7 @@ def test_ctrl_c_is_no_traceback(output_format: str) -> None:
 @pytest.mark.parametrize(
     ("error", "event", "level"),
     [
-        (GrampusError("Broken.", "Mend it."), "command.failed", "ERROR"),
+        (GrampusError("Broken.", "Fix it."), "command.failed", "ERROR"),
         (KeyError("x"), "command.failed", "ERROR"),
         (RefusedError("No.", "Say --force.", code="busy"), "command.refused", "INFO"),
         (KeyboardInterrupt(), "command.interrupted", "INFO"),

@@ -1,4 +1,4 @@
-"""`bench` on a cluster of one's own, through programs on this machine that answer as Ceph's."""
+"""`bench` on an external cluster, through programs on this machine that answer as Ceph's."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_published_experiment_says_what_an_own_cluster_cannot(conf: Path) -> N
     code, shown, _ = invoke(f"{line} --format json")
     assert code == 0
     reasons = {cell["not_runnable"] for cell in json.loads(shown)["cells"]}
-    assert all("a cluster of one's own is measured as it is" in reason for reason in reasons)
+    assert all("an external cluster is measured as it is" in reason for reason in reasons)
 
 
 def test_tidy_finds_nothing_where_nothing_was_left(conf: Path, home: Path) -> None:

@@ -81,6 +81,6 @@ def test_a_command_imports_no_more_than_it_uses(
 
 
 def test_what_is_looked_for_is_there() -> None:
-    """A module of another name would never be found, nor one that is not told of."""
+    """A module of another name would never be found, nor one that is not listed."""
     assert all(find_spec(name) for name in _HEAVY | _DATABASES | _FEATURES | _RUNNING)
     assert imported_by("bench", "run", "--help") >= {"grampus.bench", "typer.rich_utils", "yaml"}

@@ -22,10 +22,10 @@ from grampus.core.errors import (
     ],
 )
 def test_class_decides_the_exit_code(kind: type[GrampusError], exit_code: int, code: str) -> None:
-    error = kind("It is broken.", "Mend it.")
+    error = kind("It is broken.", "Fix it.")
     assert (error.exit_code, error.code) == (exit_code, code)
-    assert (error.problem, error.remedy) == ("It is broken.", "Mend it.")
-    assert str(error) == "It is broken. Mend it."
+    assert (error.problem, error.remedy) == ("It is broken.", "Fix it.")
+    assert str(error) == "It is broken. Fix it."
     assert kind("It is broken.", code="special").code == "special"
 
 

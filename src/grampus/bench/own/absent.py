@@ -1,4 +1,4 @@
-"""What a cluster of one's own does not have: databases, guests, OSD sets, kernels to tune.
+"""What an external cluster does not have: databases, guests, OSD sets, kernels to tune.
 
 What asks for one is refused before (`offers.py`); these say so once more where a stand would be
 made all the same. What merely looks finds nothing.
@@ -20,7 +20,7 @@ from grampus.volumes.model import DriverName
 def not_here(what: str) -> RefusedError:
     """The error of whoever wants `what` (a noun in the plural) on such a cluster."""
     return RefusedError(
-        f"A cluster of one's own has no {what} of a benchmark's.",
+        f"Grampus makes no {what} on an external cluster.",
         "Measure that in a lab (`grampus lab up`).",
         code="not-here",
     )

@@ -25,7 +25,7 @@ WORKLOADS = (
 MIN_COPIES = 2
 MAX_COPIES = 5
 _AS_IT_IS = (
-    "a cluster of one's own is measured as it is: its OSDs are neither changed nor restarted"
+    "an external cluster is measured as it is: Grampus neither changes nor restarts its OSDs"
 )
 _PLAIN = "its load generators are rados bench and rbd bench, which need neither"
 _HERE = "one machine runs them all"

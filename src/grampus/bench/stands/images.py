@@ -183,7 +183,7 @@ class ImageStands:
         return [(name, hosts[at % len(hosts)]) for at, name in enumerate(names)]
 
     def _ensure_files_absent(self, host: Host, name: str) -> None:
-        """What fio had. On a cluster of one's own nothing runs but Ceph's programs."""
+        """What fio had. On an external cluster nothing runs but Ceph's programs."""
         directory = self._directory(host, name)
         if host.read_file(directory / JOB_FILE) is not None:
             host.run(["rm", "-rf", "--", str(directory)])

@@ -299,7 +299,7 @@ class StandsPlace:
         self._put(stand.model_copy(update={"ready": True}))
 
     def _require_free(self, plan: StandPlan, *, ours: int) -> None:
-        """Nothing that no benchmark made is taken for one's own; the first `ours` members are."""
+        """Only what a benchmark made may be used; the first `ours` members are such."""
         if plan.target == "pool":
             names: tuple[str, ...] = (self._ports.pools.named(plan.name),) if ours == 0 else ()
         else:

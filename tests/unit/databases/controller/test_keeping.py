@@ -51,7 +51,7 @@ class Kept:
 
     def open(self) -> WarningHistory:
         if self.is_unusable:
-            raise GrampusError("The state file cannot be used.", "Mend it.")
+            raise GrampusError("The state file cannot be used.", "Fix it.")
         return self.history
 
     def shown(self) -> list[tuple[str, int, float | None]]:
