@@ -156,8 +156,8 @@ def errors_shown(output_format: OutputFormat) -> Iterator[None]:
         sys.stderr.write("\n")
         said = GrampusError(
             "Interrupted.",
-            "The next command finishes or undoes an interrupted operation: `grampus "
-            "operation list` shows it.",
+            "Grampus undoes what the command began. What it cannot undo now, the next command "
+            "finishes or undoes: `grampus operation list` shows it.",
             code="interrupted",
         )
         make_output(output_format).error(said)

@@ -43,7 +43,7 @@ from grampus.state.runs import OltpResult, PathsRun, Run, RunArchive
 
 bench_app = make_noun(
     "bench",
-    "Measure databases and volumes, with what to compare them to.",
+    "Benchmark databases and volumes, side by side with a baseline.",
     under=app,
     modules={
         "list": "grampus.cli.bench",
@@ -54,7 +54,7 @@ bench_app = make_noun(
         "export": "grampus.cli.bench_export",
     },
 )
-report_app = make_noun("report", "Runs as pages to read and to pass on.", under=app)
+report_app = make_noun("report", "Build HTML reports of benchmark runs.", under=app)
 
 NO_RUN = "There is no run yet."
 MAKE_RUN = "`grampus bench run quick --db NAME` makes one."

@@ -25,7 +25,7 @@ from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
 from grampus.core.intervals import format_interval
-from grampus.core.units import format_bytes, parse_bytes
+from grampus.core.units import format_bytes, format_cpus, parse_bytes
 from grampus.databases.binlog_keeping.expiry import parse_retention_s
 from grampus.databases.live.decide_parameters import ParameterView, explain_risk, parse_assignment
 from grampus.databases.live.live_changes import ParameterChange
@@ -200,7 +200,7 @@ def _show_parameters(
 def _describe_state(view: DatabaseView) -> str:
     spec = view.record.spec
     return (
-        f"The database '{spec.name}' is {view.status}: {spec.cpus:g} CPUs, "
+        f"The database '{spec.name}' is {view.status}: {format_cpus(spec.cpus)}, "
         f"{format_bytes(spec.memory_bytes)} of memory, "
         f"{format_bytes(view.record.buffer_pool_bytes)} of it buffer pool."
     )

@@ -16,7 +16,7 @@ from grampus.cli.journal_details import (
 )
 from grampus.core.clock import format_duration, format_moment
 from grampus.core.intervals import format_interval
-from grampus.core.units import format_bytes
+from grampus.core.units import format_bytes, format_cpus
 from grampus.databases.growth.decide_growth import FileSystem, describe_room
 from grampus.databases.growth.growth_rule import details_of_growth
 from grampus.databases.model import DatabaseSpec
@@ -235,7 +235,7 @@ def pairs_of_server(
         **reading,
         "user": view.record.user,
         "host": spec.host,
-        "limits": f"{spec.cpus:g} CPUs, {format_bytes(spec.memory_bytes)} memory",
+        "limits": f"{format_cpus(spec.cpus)}, {format_bytes(spec.memory_bytes)} memory",
         "buffer pool": format_bytes(view.record.buffer_pool_bytes),
         "protected": "yes" if spec.protected else "no",
         **({"labels": render_labels(spec.labels)} if spec.labels else {}),

@@ -56,3 +56,8 @@ def format_bytes(size_bytes: float) -> str:
             value = size_bytes / factor
             return f"{value:.0f} {unit}" if value == int(value) else f"{value:.1f} {unit}"
     return f"{size_bytes:.0f} B"
+
+
+def format_cpus(cpus: float) -> str:
+    """Such as `1 CPU` and `0.5 CPUs`."""
+    return f"{cpus:g} CPU" if cpus == 1 else f"{cpus:g} CPUs"

@@ -38,7 +38,7 @@ def test_a_dry_run_tells_all_changes_and_makes_none(
         plan = json.loads(CliRunner().invoke(app, argv).stdout)["plan"]
         assert world.inventory() == before
     begins = [
-        "Limit the server to 1 CPUs and 640 MiB of memory",
+        "Limit the server to 1 CPU and 640 MiB of memory",
         "Set innodb_io_capacity in the running server",
         "Set the write path of the volume to direct",
     ]

@@ -5,7 +5,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grampus.core.errors import UsageError
-from grampus.core.units import GIB, KIB, MIB, TIB, format_bytes, format_digits, parse_bytes
+from grampus.core.units import (
+    GIB,
+    KIB,
+    MIB,
+    TIB,
+    format_bytes,
+    format_cpus,
+    format_digits,
+    parse_bytes,
+)
 
 
 @pytest.mark.parametrize(
@@ -140,3 +149,10 @@ def test_what_is_shown_can_be_typed_and_is_right_within_a_twentieth(size_bytes: 
 )
 def test_digits_shown(value: float, text: str) -> None:
     assert format_digits(value) == text
+
+
+@pytest.mark.parametrize(
+    ("cpus", "text"), [(1, "1 CPU"), (1.0, "1 CPU"), (0.5, "0.5 CPUs"), (2, "2 CPUs")]
+)
+def test_cpus_are_counted(cpus: float, text: str) -> None:
+    assert format_cpus(cpus) == text

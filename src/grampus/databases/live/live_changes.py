@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pydantic import BaseModel, ConfigDict
 
 from grampus.core.errors import GrampusError
-from grampus.core.units import format_bytes
+from grampus.core.units import format_bytes, format_cpus
 from grampus.databases.administrator import (
     REFUSALS,
     Administrator,
@@ -188,7 +188,7 @@ def _limits_steps(ports: StepPorts, change: LimitsChange) -> list[Step]:
     """
     spec = change.changed
     work, former = LiveWork(ports, spec), LiveWork(ports, change.former)
-    what = f"{spec.cpus:g} CPUs and {format_bytes(spec.memory_bytes)} of memory"
+    what = f"{format_cpus(spec.cpus)} and {format_bytes(spec.memory_bytes)} of memory"
     limits = Step(
         "limits", f"Limit the server to {what}", work.set_limits, former.set_limits_or_restart
     )

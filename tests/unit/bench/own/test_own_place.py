@@ -284,7 +284,10 @@ def test_where_even_the_leave_does_not_help_the_cluster_is_as_it_was(tmp_path: P
         ({"workload": "rados-write", "copies": 4}, "of which 3 have OSDs that are up"),
         ({"workload": "rados-write", "erasure_code": "k2m1"}, "erasure_code k2m1"),
         ({"workload": "rados-write", "media": "hdd"}, "media hdd (only own: an external cluster"),
-        ({"workload": "rados-write", "objectstore": "filestore"}, "neither changes nor restarts its OSDs"),
+        (
+            {"workload": "rados-write", "objectstore": "filestore"},
+            "neither changes nor restarts its OSDs",
+        ),
         ({"workload": "rados-write", "wal_db_device": "optane"}, "wal_db_device optane"),
         ({"workload": "rados-write", "osd_cores_per_host": 2}, "osd_cores_per_host 2"),
         ({"workload": "rados-write", "fill_percent": 80}, "nobody's cluster is filled"),
