@@ -22,9 +22,17 @@ def require_writable(target: Path, *, example: str) -> Path:
 
 
 def write_result(target: Path, text: str, *, code: str = "file-unwritable") -> None:
-    """Put `text` there, whole or not at all. Raises GrampusError with `code`."""
+    """Put `text` there, whole or not at all; a link is followed. Raises GrampusError with `code`.
+
+    What is no file, such as /dev/stdout or a pipe, is written to and never replaced: root could
+    otherwise turn /dev/null into a file.
+    """
     try:
-        write_atomically(target, text.encode())
+        if target.exists() and not target.is_file():
+            with target.open("wb") as stream:
+                stream.write(text.encode())
+            return
+        write_atomically(target.resolve(), text.encode())
     except OSError as error:
         raise GrampusError(
             f"{target} cannot be written to: {error.strerror}.",

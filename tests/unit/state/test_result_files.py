@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,25 @@ def test_a_file_that_does_not_fit_is_named_and_the_old_one_stays(tmp_path: Path)
     assert failed.value.code == "file-unwritable"
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_device_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    write_result(pipe, "page")
+    reader.join(timeout=10)
+    assert (read, pipe.is_fifo()) == (["page"], True)
+
+
+def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
+    link = tmp_path / "latest.md"
+    link.symlink_to(tmp_path / "page.md")
+    write_result(link, "page")
+    assert link.is_symlink()
+    assert (tmp_path / "page.md").read_text() == "page"
 
 
 @pytest.mark.parametrize(
