@@ -69,7 +69,8 @@ def bit_rot(
         ],
     }
     shown = "\n".join(f"  {bit.object} in {bit.group}" for bit in flipped)
+    objects = "1 object" if len(flipped) == 1 else f"{len(flipped)} objects"
     make_output(output_format).text(
         document,
-        (f"Flipped a bit in osd.{plan.osd}'s copy of {len(flipped)} objects of {volume}:\n{shown}"),
+        f"Flipped a bit in osd.{plan.osd}'s copy of {objects} of {volume}:\n{shown}",
     )

@@ -125,7 +125,7 @@ def _upgrade_steps(ports: StepPorts, order: UpgradeOrder) -> list[Step]:
         Step("detach", "Detach the volume, with its journal applied", work.detach),
         Step(
             "snapshot",
-            f"Take the snapshot '{order.snapshot}', to return to",
+            f"Take the safety snapshot '{order.snapshot}'",
             work.take_snapshot,
             work.remove_snapshot,
         ),

@@ -118,7 +118,7 @@ def test_a_plan_can_be_read_before_it_is_carried_out(world: World) -> None:
     old(world)
     before = state(world)
     lines = planned(world.runner, lambda: upgrades(world).upgrade("demo", None))
-    assert f"Take the snapshot '{SNAPSHOT}', to return to" in lines
+    assert f"Take the safety snapshot '{SNAPSHOT}'" in lines
     assert "Upgrade its tables to mysql 9.7 without clients" in lines
     assert state(world) == before
 
