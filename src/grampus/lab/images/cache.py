@@ -13,6 +13,7 @@ import contextlib
 import errno
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -194,8 +195,8 @@ class HostImages:
 
     def _build(self, definition: ImageDefinition, progress: Progress) -> HostImage:
         images_dir = self._home.images_dir
-        free = os.statvfs(images_dir)
-        decide_disk_shortage(definition, free.f_bavail * free.f_frsize, str(images_dir))
+        free_bytes = shutil.disk_usage(images_dir).free
+        decide_disk_shortage(definition, free_bytes, str(images_dir))
         building = images_dir / f".building-{definition.image_id}-{os.getpid()}"
         # 0700 for good: the root holds set-uid programs that are never updated.
         building.mkdir(mode=0o700)
