@@ -8,7 +8,8 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from importlib import import_module
 from typing import Annotated, TextIO
 
 import typer
@@ -27,7 +28,7 @@ from grampus.core.clock import Clock, SystemClock, format_moment
 from grampus.core.errors import RefusedError
 from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.controller.keeping import keep_warnings
-from grampus.databases.controller.loop import Controller
+from grampus.databases.controller.loop import Controller, Tell
 from grampus.state.locks import hold_lock
 
 _CONTROLLER = "controller"  # as the job of what is told of the controller itself
@@ -44,11 +45,18 @@ def serve(
     once: Annotated[
         bool, typer.Option("--once", metavar="", help="Run each job once, then end; for cron.")
     ] = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS:PORT",
+            help="Serve Prometheus metrics there, such as 127.0.0.1:9470 (default: none).",
+        ),
+    ] = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Take care of the databases until the command is ended (Ctrl-C, SIGTERM): growth, guard,
+    """Take care of the databases until the command is ended (Ctrl-C, SIGTERM): failover, growth,
     schedules.
 
     The command prints one line for each event. With --format json, each event is a JSON document.
@@ -63,8 +71,17 @@ def serve(
     with session.planning(dry_run=dry_run):
         session.runner.propose(lambda: [f"{when.format(job.every_s)}: {job.name}" for job in jobs])
     kept = [keep_warnings(job, warning_history) for job in jobs]
-    controller = Controller(kept, lambda: _sharing(lab, fleet), clock, printer.tell)
-    with _alone(session), closing(fleet):
+    tell: Tell = printer.tell
+    served: AbstractContextManager[None] = nullcontext()
+    if metrics is not None:
+        # The library of Prometheus is imported for who wants metrics.
+        exporter = import_module("grampus.cli.serve_metrics").Exporter(
+            metrics, lambda: _sharing(lab, fleet), clock
+        )
+        kept = [exporter.measure(job) for job in kept]
+        tell, served = exporter.noting(tell), exporter.serving()
+    controller = Controller(kept, lambda: _sharing(lab, fleet), clock, tell)
+    with _alone(session), closing(fleet), served:
         if once:
             events = controller.run_once()
             if any(event.level == "failed" for event in events):
