@@ -128,6 +128,11 @@ journal-space: setup ## What the journals of ten volumes take of their OSDs' dat
 operations: setup ## Each operation on a database under load, 200 MB and 5 GB, into docs/proof (root; an hour)
 	$(VENV)/python -m tests.proof.operations
 
+# `make chaos RUNS=100 SEED=7`. Interrupted, it goes on with the next call.
+.PHONY: chaos
+chaos: setup ## Faults at random against a database under `grampus serve`, into docs/proof (root; a minute each)
+	RUNS=$(RUNS) SEED=$(SEED) $(VENV)/python -m tests.proof.chaos
+
 # Interrupted, it goes on with the next call; GRAMPUS_EXPERIMENTS=NAME,NAME chooses.
 .PHONY: experiments
 experiments: setup ## The published experiments on a lab, into docs/experiments (root; four hours)

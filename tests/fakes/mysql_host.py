@@ -177,6 +177,11 @@ class MysqlHost(FakeHost):
                     file.mode &= 0o700
             case "timeout":  # as `observe_listening_from` asks whether somebody listens there
                 return int(argv[-2] not in self.answering), ""
+            case "bash":  # as `probe_argv` asks several places at once
+                heard = [one for one in argv[4:] if one.partition(":")[0] in self.answering]
+                silent = [one for one in argv[4:] if one not in heard]
+                lines = [f"{one} listens" for one in heard] + [f"{one} silent" for one in silent]
+                return 0, "\n".join(lines)
             case "test":
                 return int(self.lacks_haproxy), ""
             case "grep":

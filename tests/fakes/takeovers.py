@@ -25,10 +25,17 @@ class FakeTakeovers:
         self.left: set[tuple[str, str]] = set()  # host and volume
         self.hurried: list[str] = []
         self.failure = ""  # why a fence cannot be confirmed
+        self.no_quorum = ""  # what is said when the MONs do not answer
 
-    def hurry(self, host: str) -> None:
+    def hurry(self, host: str, *, is_silent: bool = False) -> None:
+        del is_silent
         assert not self._fleet.is_reachable(host), "it is not lost"
         self.hurried.append(host)
+
+    def mon_places(self) -> tuple[str, ...]:
+        if self.no_quorum:
+            raise GrampusError(self.no_quorum, code="timeout")
+        return ("10.0.0.7:3300", "10.0.0.8:3300")
 
     def find_needed_log(self, name: str) -> str | None:
         self._volumes.get(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePosixPath
@@ -84,6 +84,7 @@ class FakeVolumes:
         self.migrations = FakeMigrations(self, fuse)
         self.key_rotation = FakeKeyRotation(self, fuse)
         self.dead_drivers: set[str] = set()
+        self.silent: set[str] = set()  # volumes whose cluster does not answer
         self.full_pools: set[str] = set()
         self.hosts_without_volumed: set[str] = set()
         self.failing_paths: set[WritePath] = set()  # attaching by them fails
@@ -214,6 +215,9 @@ class FakeVolumes:
     def require_removable(self, name: str) -> None:
         if name in self.images and self._clones_of(name):
             raise RefusedError(f"Clones stand on '{name}'.", code="has-clones")
+
+    def find_silent(self, names: Collection[str]) -> set[str]:
+        return self.silent & set(names)
 
     def snapshots(self, name: str) -> list[SnapshotInfo]:
         return [snapshot.info for snapshot in self._image(name).snapshots.values()]

@@ -96,6 +96,7 @@ LANES = (
             "clones",  # 200
             "verify",  # 190
             "read_endpoints",  # 160
+            "automatic_failover",  # 240
             "day_two_names",  # 140
             "migrate",  # 110
             "archiving",  # 95

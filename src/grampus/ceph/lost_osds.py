@@ -34,6 +34,11 @@ def parse_osds_at(dump: Mapping[str, Any], address: str) -> list[OsdPlace]:
     return found
 
 
+def parse_mon_places(dump: Mapping[str, Any]) -> tuple[str, ...]:
+    """`ADDRESS:PORT` of each MON, from the JSON document of `ceph mon dump`; v2 addresses first."""
+    return tuple(mon["public_addrs"]["addrvec"][0]["addr"] for mon in dump.get("mons", ()))
+
+
 def ensure_osds_down(runner: CommandRunner, osds: Sequence[OsdPlace]) -> None:
     """Let the MONs take these OSDs for down."""
     ask_mons(runner, "osd down", ids=[str(osd.id) for osd in osds])

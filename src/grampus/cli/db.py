@@ -76,6 +76,7 @@ db_app = make_noun(
             "flatten": "grampus.cli.db_clone",
             "replica": "grampus.cli.db_replica",
             "move": "grampus.cli.db_move",
+            "switchover": "grampus.cli.db_move",
             "migrate": "grampus.cli.db_migrate",
             "upgrade": "grampus.cli.db_upgrade",
             "failover": "grampus.cli.db_failover",

@@ -52,7 +52,7 @@ class BinlogWatch:
 
     def __init__(self, open_session: OpenSession, *, patience_s: float | None) -> None:
         """`patience_s`: what a call waits for looks; those that take longer are met by the next."""
-        self._looks = SideBySide[Session, Look](lambda: _prepared(open_session), most=LOOKS_AT_ONCE)
+        self._looks = SideBySide[Session, Look](lambda: prepared(open_session), most=LOOKS_AT_ONCE)
         self._quiet = QuietLogs()
         self._checked: dict[str, datetime] = {}
         self._patience_s = patience_s
@@ -140,7 +140,7 @@ def _look(session: Session, name: str) -> Look:
 
 
 @contextmanager
-def _prepared(open_session: OpenSession) -> Iterator[Session]:
+def prepared(open_session: OpenSession) -> Iterator[Session]:
     """A session for several threads: what one makes when it is first asked for is made before."""
     with open_session() as session:
         session.fleet()

@@ -23,11 +23,9 @@ def warn_of_silence(session: Session) -> list[ControllerEvent]:
 
 def decide_warning(name: str, live: LiveVolume | None) -> ControllerEvent | None:
     """What to say of a volume, seen so."""
-    if live is None:
+    if live is None or not live.is_silent:
         return None
     silent_s = live.journal.silent_s if live.journal else None
-    if live.state != "stalled" and silent_s is None:
-        return None
     text = f"The cluster does not answer requests of the volume of {name}: reads and writes wait."
     remedy = (
         f"`grampus volume show {name}` shows since when, and `grampus lab status` shows "

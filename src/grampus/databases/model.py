@@ -217,6 +217,16 @@ class LeftInstance(BaseModel):
         return f"{self.spec.host}/{self.spec.name}"
 
 
+class HostMaintenance(BaseModel):
+    """A host that is worked on: it gets no databases, and the controller takes none from it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str
+    since: datetime
+    reason: str = ""  # as its user gave it
+
+
 class OpenedReplica(BaseModel):
     """A replica whose server lets Grampus write to it now, or did when a command was killed."""
 

@@ -17,21 +17,43 @@ class HostLoad:
     name: str
     reachable: bool
     databases: int
+    in_maintenance: bool = False
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a database may be placed there that was given no host."""
+        return self.reachable and not self.in_maintenance
+
+
+def order_usable(loads: Sequence[HostLoad]) -> list[str]:
+    """The hosts that may be used: those with the fewest databases first, then by name."""
+    usable = [load for load in loads if load.is_usable]
+    return [load.name for load in sorted(usable, key=lambda load: (load.databases, load.name))]
 
 
 def decide_placement(loads: Sequence[HostLoad]) -> str:
-    """The reachable host with the fewest databases; the first by name among equals.
+    """The usable host with the fewest databases; the first by name among equals.
 
-    Raises RefusedError with code `no-host` when none can be reached.
+    Raises RefusedError with code `no-host` when there is none.
     """
-    reachable = [load for load in loads if load.reachable]
-    if not reachable:
+    usable = order_usable(loads)
+    if not usable:
         raise RefusedError(
-            "No host can be reached." if loads else "The lab has no host.",
-            "Start the hosts (`grampus lab up`), then try again.",
+            explain_unusable(loads) if loads else "The lab has no host.",
+            "`grampus host list` shows the hosts. Start one (`grampus lab up`), or end its "
+            "maintenance, then try again.",
             code="no-host",
         )
-    return min(reachable, key=lambda load: (load.databases, load.name)).name
+    return usable[0]
+
+
+def explain_unusable(loads: Sequence[HostLoad], other: str = "") -> str:
+    """Why none of the hosts can be used, as a sentence; `other` is a host that is no choice."""
+    reachable = [load.name for load in loads if load.reachable]
+    but = f" except {other}" if other else ""
+    if reachable:
+        return f"All hosts{but} that can be reached are in maintenance ({', '.join(reachable)})."
+    return f"No host{but} can be reached."
 
 
 def decide_address(candidates: Sequence[str], used: Collection[str]) -> str:

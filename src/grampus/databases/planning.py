@@ -152,15 +152,21 @@ class CreatePlanner:
                     "Choose another host with --host, or remove --host.",
                 )
             return host
-        databases = Counter(self._records.hosts().values())
-        return self._fleet.host(
-            decide_placement(
-                [
-                    HostLoad(host.name, self._fleet.is_reachable(host.name), databases[host.name])
-                    for host in self._fleet.hosts()
-                ]
-            )
+        return self._fleet.host(decide_placement(observe_loads(self._records, self._fleet)))
+
+
+def observe_loads(records: DatabaseRecords, fleet: Fleet) -> list[HostLoad]:
+    """Every host as placement sees it."""
+    databases, in_maintenance = Counter(records.hosts().values()), records.all_maintenance()
+    return [
+        HostLoad(
+            host.name,
+            fleet.is_reachable(host.name),
+            databases[host.name],
+            in_maintenance=host.name in in_maintenance,
         )
+        for host in fleet.hosts()
+    ]
 
 
 def observe_machine(host: Host) -> MachineSize:

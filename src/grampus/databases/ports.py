@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol, Unpack
@@ -129,6 +129,10 @@ class VolumePort(Protocol):
         Ceph then holds up every write, and whoever opens the image. Nothing happens when there is
         no such volume.
         """
+        ...
+
+    def find_silent(self, names: Collection[str]) -> set[str]:
+        """Those of these volumes whose requests wait for a cluster that does not answer."""
         ...
 
     def snapshots(self, name: str) -> list[SnapshotInfo]:
@@ -300,8 +304,15 @@ class KeyRotationPort(Protocol):
 class TakeoverPort(Protocol):
     """Volumes taken away from hosts that are lost. Everything may be repeated."""
 
-    def hurry(self, host: str) -> None:
-        """Spare whoever needs the cluster the wait for what it had on a host that is lost."""
+    def hurry(self, host: str, *, is_silent: bool = False) -> None:
+        """Spare whoever needs the cluster the wait for what it had on a host that is lost.
+
+        With `is_silent` other hosts have found that it does not answer them, a moment ago.
+        """
+        ...
+
+    def mon_places(self) -> tuple[str, ...]:
+        """Where the MONs are, as `ADDRESS:PORT`. Raises GrampusError unless they have a quorum."""
         ...
 
     def find_needed_log(self, name: str) -> str | None:

@@ -11,6 +11,7 @@ from grampus.databases.backup.decide_schedule import ArchiveChecks, BackupState
 from grampus.databases.model import (
     DatabaseRecord,
     DatabaseSpec,
+    HostMaintenance,
     LeftInstance,
     OpenedReplica,
     PromotedEvents,
@@ -32,6 +33,7 @@ LEFT_KIND = "left-instance"
 OPENED_KIND = "opened-replica"
 PROMOTED_EVENTS_KIND = "promoted-events"
 FAILURE_KIND = "server-failure"
+MAINTENANCE_KIND = "host-maintenance"
 ARCHIVE_CHECKS_KIND = "archive-checks"
 _OF_ALL = "serve"
 # What is kept beside the record of a database, under its name, and goes where that goes: to
@@ -255,6 +257,16 @@ class DatabaseRecords:
 
     def remove_left(self, left: LeftInstance) -> None:
         self._store.remove(LEFT_KIND, self._lab, left.key)
+
+    def all_maintenance(self) -> dict[str, HostMaintenance]:
+        """The hosts in maintenance, by name."""
+        return self._store.all(MAINTENANCE_KIND, self._lab, HostMaintenance)
+
+    def put_maintenance(self, maintenance: HostMaintenance) -> None:
+        self._store.put(MAINTENANCE_KIND, self._lab, maintenance.host, maintenance)
+
+    def remove_maintenance(self, host: str) -> None:
+        self._store.remove(MAINTENANCE_KIND, self._lab, host)
 
     def all_opened(self) -> list[OpenedReplica]:
         """Replicas that Grampus may write to, or could when a command was killed."""

@@ -163,6 +163,13 @@ class LiveVolume(BaseModel):
     read_cache: ReadCacheStatus | None = None
     kinds: dict[str, KindStatistics] = {}
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether its requests wait for a cluster that does not answer."""
+        return self.state == "stalled" or (
+            self.journal is not None and self.journal.silent_s is not None
+        )
+
 
 def parse_result(text: str) -> dict[str, Any]:
     """The document that `volumed ctl` printed. Raises GrampusError when it is none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Unpack
 
@@ -292,6 +292,17 @@ class VolumeService:
     def observe_asides(self, name: str) -> list[Aside]:
         """Logs that were set aside on hosts that can be reached. Raises NotFoundError."""
         return self._attacher.local_logs.observe_asides(self.get(name))
+
+    def find_silent(self, names: Collection[str]) -> set[str]:
+        """Those of these volumes whose requests wait for a cluster that does not answer.
+
+        A volume that cannot be asked is not among them.
+        """
+        records = [record for name in names if (record := self._records.find(name)) is not None]
+        states = self._asking.observe_states(records)
+        return {
+            name for name, live in states.items() if isinstance(live, LiveVolume) and live.is_silent
+        }
 
     def observe_live(self, name: str) -> LiveVolume | None:
         """State and statistics of an attachment now; None when there is nobody to ask."""

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from grampus.ceph.cluster import CephCluster
-from grampus.ceph.lost_osds import OsdPlace, ensure_osds_down, parse_osds_at
+from grampus.ceph.lost_osds import (
+    OsdPlace,
+    ensure_osds_down,
+    parse_mon_places,
+    parse_osds_at,
+)
 from grampus.core.errors import GrampusError
 from grampus.core.progress import Progress
 from grampus.hosts.port import Fleet
@@ -44,17 +49,18 @@ class Takeovers:
         self._operations = operations
         self._progress = progress
 
-    def hurry(self, host: str) -> None:
+    def hurry(self, host: str, *, is_silent: bool = False) -> None:
         """Spare whoever needs the cluster the wait for OSDs of a host that is lost.
 
-        They are taken for down if neither the host nor any of them can be reached. What fails here
-        costs no more than that wait.
+        They are taken for down if neither the host nor any of them can be reached. With `is_silent`
+        other hosts have found that it does not answer them, a moment ago. What fails here costs no
+        more than that wait.
         """
         if self._fleet.is_reachable(host):
             return
         try:
             osds = parse_osds_at(self._cluster.ask("osd dump"), self._fleet.host(host).address)
-            if osds and not self._answers(host, osds):
+            if osds and (is_silent or not self._answers(host, osds)):
                 names = ", ".join(f"osd.{osd.id}" for osd in osds)
                 ensure_osds_down(self._cluster.runner, osds)
                 self._progress.note(
@@ -62,6 +68,10 @@ class Takeovers:
                 )
         except GrampusError as error:
             self._progress.note(f"Ceph waits for the OSDs of {host}: {error.problem}")
+
+    def mon_places(self) -> tuple[str, ...]:
+        """Where the MONs are, as `ADDRESS:PORT`. Raises GrampusError unless they have a quorum."""
+        return parse_mon_places(self._cluster.ask("mon dump"))
 
     def find_needed_log(self, name: str) -> str | None:
         """The host whose log may hold commits that the cluster lacks, if there is one.

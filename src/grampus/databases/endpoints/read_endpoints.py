@@ -55,14 +55,13 @@ class ReadEndpoints:
     def _settle(self, primary: str, former: ReadEndpoint, replicas: Sequence[Candidate]) -> None:
         record, fleet = self._operations.records.get(primary), self._operations.fleet
         reachable = [host.name for host in fleet.hosts() if fleet.is_reachable(host.name)]
+        in_maintenance = self._operations.records.all_maintenance()
+        usable = [name for name in reachable if name not in in_maintenance]
         names = decide_members(former, replicas)
-        host = decide_host(
-            former,
-            record.spec.host,
-            {one.spec.name: one.spec.host for one in replicas},
-            names,
-            reachable,
-        )
+        hosts = {one.spec.name: one.spec.host for one in replicas}
+        host = decide_host(former, record.spec.host, hosts, names, usable)
+        if host is None:  # rather on a host in maintenance than nowhere
+            host = decide_host(former, record.spec.host, hosts, names, reachable)
         wanted = former.model_copy(update={"host": host, "members": names})
         specs = {one.spec.name: one.spec for one in replicas}
         order = EndpointOrder(

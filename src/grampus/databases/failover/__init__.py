@@ -1,1 +1,11 @@
-"""Databases that run on again after their host was lost."""
+"""Databases of hosts that are lost, run on other hosts.
+
+`host_watch.HostWatch` looks at the hosts that have databases, for the controller, and
+`host_states` classifies each and says what to do (both over `probing`: what answers in the
+network). `failovers.DatabaseFailovers` takes one database from its host, for the controller and for
+`grampus db failover`; `failover_steps` has the steps.
+
+Failure and recovery: until the volume's record says that the lost host is fenced, a failover is
+undone when it fails or is cut off. From then on the next command, or the controller, finishes it.
+`decide_rehoming` lets operations that name the lost host be finished where the database is now.
+"""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from grampus.core.clock import format_duration
 from grampus.core.errors import RefusedError, UsageError
 from grampus.databases.model import DatabaseSpec
-from grampus.databases.placement import HostLoad
+from grampus.databases.placement import HostLoad, explain_unusable, order_usable
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,13 @@ def decide_targets(loads: Sequence[HostLoad], former: str, asked: str | None) ->
                 f"The database already runs on {former}.", "Choose another host with --to."
             )
         return [asked]
-    others = [load for load in loads if load.reachable and load.name != former]
-    if not others:
+    others = [load for load in loads if load.name != former]
+    usable = order_usable(others)
+    if not usable:
         raise RefusedError(
-            f"No host except {former} can be reached.",
-            "Start another host (`grampus lab status` shows the hosts that are down), then "
-            "try again.",
+            explain_unusable(others, former),
+            "Start another host, or end its maintenance (`grampus host list` shows the hosts), "
+            "then try again.",
             code="no-host",
         )
-    return [load.name for load in sorted(others, key=lambda load: (load.databases, load.name))]
+    return usable

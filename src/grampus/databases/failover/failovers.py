@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -19,8 +18,7 @@ from grampus.databases.instance import observe_daemon_state, observe_listening_f
 from grampus.databases.layout import server_daemon_name
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, LeftInstance
 from grampus.databases.operating import DatabaseOperations
-from grampus.databases.placement import HostLoad
-from grampus.databases.planning import observe_machine
+from grampus.databases.planning import observe_loads, observe_machine
 from grampus.databases.request import CreateRequest, require_machine_holds
 from grampus.hosts.port import Host, HostUnreachableError
 from grampus.operations.operation_type import NOT_RECOVERED
@@ -54,20 +52,23 @@ class DatabaseFailovers:
         to: str | None = None,
         force: bool = False,
         accepts_loss: bool = False,
+        signs: HostSigns | None = None,
     ) -> FailedOver:
         """Take the database from its lost host, and run it on another one.
 
         Address, passwords and certificates stay. Until the old host is cut off from the volume a
         failure undoes everything; from then on the next command finishes it, or another failover.
-        With `force` it is taken from a host that answers, too. Raises NotFoundError, UsageError,
-        HostUnreachableError for the host asked for, RefusedError with code `not-ready`,
-        `host-answers`, `still-serving`, `may-lose` (without `accepts_loss`), `no-host` or
-        `too-big`, and GrampusError, as with code `no-volumed` or `no-driver`.
+        With `force` it is taken from a host that answers, too. `signs` is what was seen of a host a
+        moment ago that cannot be reached: it is not looked for once more.
+
+        Raises NotFoundError, UsageError, HostUnreachableError for the host asked for, RefusedError
+        with code `not-ready`, `host-answers`, `still-serving`, `may-lose` (without `accepts_loss`),
+        `no-host` or `too-big`, and GrampusError, as with code `no-volumed` or `no-driver`.
         """
         operations = self._operations
         with operations.locked(name):
             began_s = operations.clock.monotonic_s()
-            order = self._plan(name, to=to, force=force, accepts_loss=accepts_loss)
+            order = self._plan(name, to=to, force=force, accepts_loss=accepts_loss, signs=signs)
             operations.runner.propose(lambda: operations.describe(FAIL_OVER, order))
             if operations.unfinished(name):
                 self._settle_before(name)
@@ -94,16 +95,27 @@ class DatabaseFailovers:
 
     # -- inside -------------------------------------------------------------------------------
 
-    def _plan(self, name: str, *, to: str | None, force: bool, accepts_loss: bool) -> FailoverOrder:
+    def _plan(
+        self,
+        name: str,
+        *,
+        to: str | None,
+        force: bool,
+        accepts_loss: bool,
+        signs: HostSigns | None = None,
+    ) -> FailoverOrder:
         operations, volumes = self._operations, self._operations.volumes
         record = operations.ready(name)
         spec = record.spec
         target = self._choose(spec, to)
         running = record.desired == "running" or self._was_starting(name)
+        is_reachable = operations.fleet.is_reachable(spec.host)
+        is_seen = signs is not None and not is_reachable
         if not force:
-            signs = self._observe(spec, target, shall_run=running)
+            if signs is None or is_reachable:
+                signs = self._observe(spec, target, shall_run=running)
             require_lost(spec, signs, shall_run=running, forced=force)
-        if not operations.runner.is_planning and not operations.fleet.is_reachable(spec.host):
+        if not (operations.runner.is_planning or is_reachable or is_seen):
             volumes.takeovers.hurry(spec.host)
         needed_log = volumes.takeovers.find_needed_log(name)
         held_by = volumes.get(name).host or needed_log
@@ -164,12 +176,7 @@ class DatabaseFailovers:
 
     def _choose(self, spec: DatabaseSpec, to: str | None) -> Host:
         """The first host that can run it. Raises what `fail_over` raises."""
-        fleet = self._operations.fleet
-        counts = Counter(self._operations.records.hosts().values())
-        loads = [
-            HostLoad(host.name, fleet.is_reachable(host.name), counts[host.name])
-            for host in fleet.hosts()
-        ]
+        loads = observe_loads(self._operations.records, self._operations.fleet)
         *others, last = decide_targets(loads, spec.host, to)
         for name in others:
             try:

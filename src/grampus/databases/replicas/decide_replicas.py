@@ -12,7 +12,12 @@ from grampus.core.errors import RefusedError
 from grampus.core.intervals import require_interval
 from grampus.core.names import MAX_NAME_LENGTH
 from grampus.databases.model import DatabaseStatus, FlavourName
-from grampus.databases.placement import HostLoad, decide_placement
+from grampus.databases.placement import (
+    HostLoad,
+    decide_placement,
+    explain_unusable,
+    order_usable,
+)
 from grampus.databases.replicas.gtid_sets import (
     GtidSet,
     count,
@@ -102,9 +107,9 @@ def decide_replica_host(loads: Sequence[HostLoad], primary_host: str, name: str)
     Raises RefusedError with code `no-other-host` when no other can be reached.
     """
     others = [load for load in loads if load.name != primary_host]
-    if not any(load.reachable for load in others):
+    if not order_usable(others):
         raise RefusedError(
-            f"No host except {primary_host}, the host of {name} itself, can be reached.",
+            explain_unusable(others, f"{primary_host}, the host of {name} itself,"),
             f"Start another host, or add --host {primary_host}: a loss of that host then "
             "affects both.",
             code="no-other-host",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -16,7 +15,8 @@ from grampus.databases.failover.decide_rehoming import GIVEN_UP
 from grampus.databases.instance import observe_listening_from
 from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.model import DatabaseRecord, DatabaseSpec
-from grampus.databases.placement import HostLoad, decide_address
+from grampus.databases.placement import decide_address
+from grampus.databases.planning import observe_loads
 from grampus.databases.ports import CopiesPort
 from grampus.databases.replicas.comparing import (
     ReplicaComparing,
@@ -67,6 +67,7 @@ class DatabaseReplicas:
     def _plan_add(self, request: ReplicaRequest) -> AddOrder:
         primary = self._running_primary(request.primary)
         spec, records = primary.spec, self._operations.records
+        loads = observe_loads(records, self._operations.fleet)
         order = self._clones.plan(
             CloneRequest(
                 source=spec.name,
@@ -75,7 +76,7 @@ class DatabaseReplicas:
                 size_bytes=spec.size_bytes,
                 memory_bytes=request.memory_bytes,
                 cpus=request.cpus,
-                host=request.host or decide_replica_host(self._loads(), spec.host, spec.name),
+                host=request.host or decide_replica_host(loads, spec.host, spec.name),
             )
         )
         pool = spec.pool if request.copies is None else self._copies.pool_of(request.copies)
@@ -434,14 +435,6 @@ class DatabaseReplicas:
                 f"`grampus db start {name}` starts it.",
                 code="not-running",
             )
-
-    def _loads(self) -> list[HostLoad]:
-        fleet = self._operations.fleet
-        counts = Counter(self._operations.records.hosts().values())
-        return [
-            HostLoad(host.name, fleet.is_reachable(host.name), counts[host.name])
-            for host in fleet.hosts()
-        ]
 
     def _leftover(self, name: str) -> str | None:
         """The snapshot of a renewal that was cut off."""

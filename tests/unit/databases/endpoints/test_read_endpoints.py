@@ -13,6 +13,7 @@ from grampus.core.errors import GrampusError
 from grampus.databases.endpoints.endpoint_work import HAPROXY
 from grampus.databases.layout import MYSQL_UID
 from grampus.databases.live.moving import DatabaseMoves
+from grampus.databases.model import HostMaintenance
 from grampus.databases.names.database_trash import DatabaseTrash
 from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.tls.certificate_rotation import CertificateRotation
@@ -171,6 +172,19 @@ def test_when_its_host_is_gone_another_one_serves_it(world: ReplicaWorld) -> Non
     assert world.endpoint().left_hosts == ()
     assert endpoint.address not in world.servers["h2"].addresses
     assert not world.servers["h2"].below(PurePosixPath("/h2/endpoints"))
+
+
+def test_it_leaves_a_host_in_maintenance_if_it_can(world: ReplicaWorld) -> None:
+    records = world.service().operations.records
+    for host in (world.endpoint().host, "h2", "h3"):
+        assert host is not None
+        begun = HostMaintenance(host=host, since=world.clock.now())
+        records.put_maintenance(begun)
+        world.settle_endpoint()
+        others = {"h2", "h3"} - records.all_maintenance().keys()
+        # With all in maintenance it stays where it is.
+        assert world.endpoint().host in (others or {"h2", "h3"})
+        assert led_to(world) == ["demo-r1", "demo-r2"]
 
 
 def test_after_a_restart_of_its_host_it_is_served_again(world: ReplicaWorld) -> None:

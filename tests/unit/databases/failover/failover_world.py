@@ -17,6 +17,9 @@ class FailoverWorld(LiveWorld):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.live_hosts = {name: LiveHost(name, self.fuse) for name in ("h1", "h2", "h3")}
+        for number, host in enumerate(self.live_hosts.values(), start=1):
+            host.address = f"10.0.0.{number}"
+            host.answering = {"10.0.0.7", "10.0.0.8"}  # the MONs
         self.hosts = dict(self.live_hosts)
         self.fleet = FakeFleet(list(self.hosts.values()), ADDRESSES)
         self.volumes = FakeVolumes(self.fleet, self.fuse, self.clock)
@@ -27,6 +30,12 @@ class FailoverWorld(LiveWorld):
     def lose(self, host: str = "h1") -> None:
         """Cut off from everybody; what runs there runs on."""
         self.hosts[host].up = False
+
+    def cut_from_ceph(self, host: str = "h1") -> None:
+        """Commands run there, and the volumes wait for the cluster."""
+        self.live_hosts[host].answering.clear()
+        here = {n for n, i in self.volumes.images.items() if i.record.host == host}
+        self.volumes.silent |= here
 
     def find_again(self, host: str = "h1") -> None:
         self.hosts[host].up = True

@@ -29,6 +29,7 @@ AT_RENAME: Mapping[str, str] = {
     "trashed-database": "stays: it has a key of its own, and another database",
     "left-instance": "stays: what a lost host has of the database has the name of its time",
     "opened-replica": "stays: a replica cannot be renamed, and it has the id of the database",
+    "host-maintenance": "is about no database",
     "archive-checks": "is about all databases, and written every two seconds",
     "volume": "moved by the volumes, with its image",
     "noted-records": "made anew at the end of the command, from what is there then",

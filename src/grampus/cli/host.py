@@ -1,0 +1,197 @@
+"""`grampus host`: the hosts, and hosts that are worked on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+from grampus.cli.app import EXIT_FAILED, command, make_noun
+from grampus.cli.composition.copies import database_replicas
+from grampus.cli.composition.failover import host_maintenances
+from grampus.cli.nouns import app
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+)
+from grampus.cli.output import make_output
+from grampus.cli.serve_endpoints import keep_endpoints
+from grampus.cli.work import work_on_databases
+from grampus.core.clock import format_duration, format_moment
+from grampus.databases.failover.draining import Drained
+from grampus.databases.failover.host_states import HostStateName
+from grampus.databases.failover.host_watch import HostMemory, HostWatch, SeenHost
+from grampus.databases.live.moving import Moved
+from grampus.databases.model import HostMaintenance
+
+host_app = make_noun("host", "Hosts: their state, maintenance and drain.", under=app)
+HostArgument = Annotated[str, typer.Argument(help="A host, such as h1.")]
+ReasonOption = Annotated[
+    str, typer.Option(metavar="TEXT", help="Why, shown by `grampus host list`.")
+]
+# As a user says it.
+_STATES: dict[HostStateName, str] = {
+    "healthy": "up",
+    "planned": "maintenance",
+    "host-suspect": "silent",
+    "host-dead": "down",
+}
+
+
+@command(host_app, "list", "grampus host list")
+def host_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT_DEFAULT) -> None:
+    """List the hosts: state, number of databases, and maintenance."""
+    with work_on_databases(lab) as (_, databases):
+        operations = databases.operations
+        seen = HostWatch(operations, HostMemory()).look(every_host=True)
+        planned = operations.records.all_maintenance()
+        addresses = {host.name: host.address for host in operations.fleet.hosts()}
+        reachable = {name: operations.fleet.is_reachable(name) for name in seen}
+    make_output(output_format).table(
+        {
+            "hosts": [
+                _document(found, planned.get(name), addresses[name], is_reachable=reachable[name])
+                for name, found in seen.items()
+            ]
+        },
+        ["name", "state", "databases", "address", "detail"],
+        [
+            [
+                name,
+                _STATES.get(found.state.name, found.state.name),
+                str(len(found.databases)),
+                addresses[name],
+                _detail(found, planned.get(name), is_reachable=reachable[name]),
+            ]
+            for name, found in seen.items()
+        ],
+        f"The lab '{lab}' has no hosts.",
+    )
+
+
+@command(host_app, "maintenance", "grampus host maintenance h1 on --reason 'new disk'")
+def host_maintenance(
+    host: HostArgument,
+    mode: Annotated[
+        Literal["on", "off"], typer.Argument(help="on: begin maintenance; off: end it.")
+    ],
+    reason: ReasonOption = "",
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Begin or end the maintenance of a host.
+
+    A host in maintenance gets no new databases, and `grampus serve` does not fail over its
+    databases. Its databases keep running: `grampus host drain` moves them away.
+    """
+    with work_on_databases(lab, dry_run=dry_run) as (session, databases):
+        service = host_maintenances(session)
+        names = [name for name, at in databases.operations.records.hosts().items() if at == host]
+        if mode == "on":
+            service.begin(host, reason)
+            sentence = f"The host {host} is in maintenance."
+            if names:
+                sentence += f" It has {_count(len(names))}: `grampus host drain {host}` moves them."
+        elif service.end(host):
+            sentence = f"The maintenance of {host} has ended."
+        else:
+            sentence = f"The host {host} is not in maintenance."
+    document = {"host": host, "maintenance": mode == "on", "databases": sorted(names)}
+    make_output(output_format).text(document, sentence)
+
+
+@command(host_app, "drain", "grampus host drain h1")
+def host_drain(
+    host: HostArgument,
+    reason: ReasonOption = "",
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Move all databases of a host to other hosts, one by one, and put it in maintenance.
+
+    A database pauses for seconds while it is moved. If a database cannot be moved, it stays, the
+    others are moved, and the exit code is 1. Repeat the command to try again.
+    """
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
+        drained = host_maintenances(session).drain(host, reason)
+        for event in keep_endpoints(database_replicas(session)):
+            session.progress.note(event.text)
+    output = make_output(output_format)
+    output.text(
+        {"host": host, "databases": [_drained_document(one) for one in drained]},
+        "\n".join([*map(_drained_sentence, drained), _summary(host, drained)]),
+    )
+    if any(_is_left(one) for one in drained):
+        raise typer.Exit(EXIT_FAILED)
+
+
+# -- what is shown -------------------------------------------------------------------------------
+
+
+def _document(
+    found: SeenHost, planned: HostMaintenance | None, address: str, *, is_reachable: bool
+) -> dict[str, Any]:
+    return {
+        "name": found.host,
+        "state": found.state.name,
+        "evidence": found.state.evidence or None,
+        "reachable": is_reachable,
+        "address": address,
+        "databases": sorted(found.databases),
+        "maintenance_since": None if planned is None else planned.since,
+        "maintenance_reason": None if planned is None else planned.reason or None,
+    }
+
+
+def _detail(found: SeenHost, planned: HostMaintenance | None, *, is_reachable: bool) -> str:
+    if planned is None:
+        return found.state.evidence
+    detail = f"since {format_moment(planned.since)}"
+    if planned.reason:
+        detail += f": {planned.reason}"
+    return detail if is_reachable else f"{detail}; it cannot be reached"
+
+
+def _is_left(one: Drained) -> bool:
+    return one.outcome is not None and not isinstance(one.outcome, Moved)
+
+
+def _drained_document(one: Drained) -> dict[str, Any]:
+    moved = one.outcome if isinstance(one.outcome, Moved) else None
+    problem = one.outcome if isinstance(one.outcome, Exception) else None
+    return {
+        "name": one.database,
+        "host": None if moved is None else moved.record.spec.host,
+        "pause_ms": None if moved is None else moved.pause_ms,
+        "problem": None if problem is None else str(problem),
+    }
+
+
+def _drained_sentence(one: Drained) -> str:
+    if one.outcome is None:
+        return f"The database '{one.database}' had left the host."
+    if not isinstance(one.outcome, Moved):
+        return f"The database '{one.database}' was not moved: {one.outcome}"
+    sentence = f"The database '{one.database}' is on {one.outcome.record.spec.host}."
+    if one.outcome.pause_ms is not None:
+        sentence += f" Writes were paused for {format_duration(one.outcome.pause_ms / 1000)}."
+    return sentence
+
+
+def _summary(host: str, drained: list[Drained]) -> str:
+    left = sum(_is_left(one) for one in drained)
+    if left:
+        return f"The host {host} is in maintenance and has {_count(left)}."
+    return (
+        f"The host {host} is in maintenance and has no databases. "
+        f"`grampus host maintenance {host} off` ends the maintenance."
+    )
+
+
+def _count(databases: int) -> str:
+    return "1 database" if databases == 1 else f"{databases} databases"

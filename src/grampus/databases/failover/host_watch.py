@@ -1,0 +1,156 @@
+"""Looks at the hosts that have databases, as often as the controller asks for it.
+
+A look at hosts that are well costs no command, but one on each host every few seconds.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from grampus.core.errors import GrampusError
+from grampus.databases.failover.host_states import (
+    HostSight,
+    HostState,
+    HostTrack,
+    classify_host,
+    follow_host,
+)
+from grampus.databases.failover.probing import (
+    CLOSED_PORT,
+    PlaceAnswer,
+    count_heard,
+    parse_probe,
+    probe_argv,
+)
+from grampus.databases.operating import DatabaseOperations
+from grampus.hosts.port import Host
+
+# How often each host is asked whether it reaches the MONs.
+MONS_EVERY_S = 5.0
+# So many other hosts look for one that cannot be reached: one that is cut off itself sees nobody.
+PEERS = 2
+_COMMAND_TIMEOUT_S = 10.0
+
+
+@dataclass
+class HostMemory:
+    """What outlasts one look; the controller keeps it. Moments are monotonic seconds."""
+
+    tracks: dict[str, HostTrack] = field(default_factory=dict)
+    mons: tuple[str, ...] = ()  # `ADDRESS:PORT` of each, as the cluster said when it answered last
+    asked_mons_s: dict[str, float] = field(default_factory=dict)  # by host, when it was asked last
+
+
+@dataclass(frozen=True)
+class SeenHost:
+    """A host with databases, as it was seen now."""
+
+    host: str
+    state: HostState
+    databases: tuple[str, ...]  # that are recorded there
+
+
+class HostWatch:
+    """One look at the hosts of one lab."""
+
+    def __init__(self, operations: DatabaseOperations, memory: HostMemory) -> None:
+        self._operations = operations
+        self._fleet = operations.fleet
+        self._memory = memory
+
+    def look(self, *, every_host: bool = False) -> dict[str, SeenHost]:
+        """Every host that has databases, by name; with `every_host` the others, too.
+
+        What cannot be asked is seen as silent or as unknown; nothing is raised but defects of the
+        state (GrampusError).
+        """
+        databases = defaultdict(list)
+        for name, host in self._operations.records.hosts().items():
+            databases[host].append(name)
+        known = {host.name for host in self._fleet.hosts()}
+        looked_at = sorted(known if every_host else known & databases.keys())
+        planned, memory = self._operations.records.all_maintenance(), self._memory
+        memory.tracks = {host: memory.tracks.get(host, HostTrack()) for host in looked_at}
+        seen = {}
+        for host in looked_at:
+            began_s = self._operations.clock.monotonic_s()
+            sight = self._observe(host, databases[host])
+            # A host that was silent was so from the beginning of the look.
+            track = follow_host(memory.tracks[host], sight, began_s)
+            memory.tracks[host] = track
+            now_s = self._operations.clock.monotonic_s()
+            state = classify_host(host, track, sight, now_s, is_planned=host in planned)
+            seen[host] = SeenHost(host, state, tuple(databases[host]))
+        return seen
+
+    # -- inside -------------------------------------------------------------------------------
+
+    def _observe(self, host: str, databases: Sequence[str]) -> HostSight:
+        if self._fleet.is_reachable(host):
+            return self._observe_managed(host, databases)
+        peers = self._peers_of(host)
+        if not peers:
+            return HostSight(managed=False)
+        places = self._places_of(host, databases)
+        with ThreadPoolExecutor(len(peers) + 1) as pool:
+            answers = pool.submit(self._cluster_answers)
+            looks = [look for look in pool.map(lambda peer: _probe(peer, places), peers) if look]
+            return HostSight(
+                managed=False,
+                peers=len(looks),
+                heard_by=sum(count_heard(look.values()) > 0 for look in looks),
+                cluster_answers=answers.result(),
+            )
+
+    def _peers_of(self, host: str) -> list[Host]:
+        others = [one for one in self._fleet.hosts() if one.name != host]
+        return [one for one in others if self._fleet.is_reachable(one.name)][:PEERS]
+
+    def _places_of(self, host: str, databases: Sequence[str]) -> list[str]:
+        """Where the host, or one of its databases, would answer."""
+        records = self._operations.records
+        found = [records.find(name) for name in databases]
+        return [
+            f"{self._fleet.host(host).address}:{CLOSED_PORT}",
+            *(f"{record.spec.address}:{record.spec.port}" for record in found if record),
+        ]
+
+    def _observe_managed(self, host: str, databases: Sequence[str]) -> HostSight:
+        memory, now_s = self._memory, self._operations.clock.monotonic_s()
+        is_suspected = memory.tracks[host].symptom is not None
+        due_s = memory.asked_mons_s.get(host, float("-inf")) + MONS_EVERY_S
+        if not is_suspected and now_s < due_s:
+            return HostSight(managed=True)
+        memory.asked_mons_s[host] = now_s
+        if not memory.mons and not self._cluster_answers():
+            return HostSight(managed=True)  # nobody knows where the MONs are
+        # What cannot be asked is no sign that the host is cut off.
+        answers = _probe(self._fleet.host(host), memory.mons)
+        if not answers or count_heard(answers.values()):
+            return HostSight(managed=True)
+        return HostSight(
+            managed=True,
+            cluster_answers=self._cluster_answers(),
+            reaches_mons=False,
+            silent_volumes=len(self._operations.volumes.find_silent(databases)),
+        )
+
+    def _cluster_answers(self) -> bool:
+        """Whether the MONs have a quorum, as seen from a host that is not cut off."""
+        try:
+            self._memory.mons = self._operations.volumes.takeovers.mon_places()
+        except GrampusError:
+            return False
+        return True
+
+
+def _probe(host: Host, places: Sequence[str]) -> Mapping[str, PlaceAnswer]:
+    """What `places` answer to the host; nothing when the host cannot be asked."""
+    try:
+        asked = host.run(probe_argv(places), check=False, timeout_s=_COMMAND_TIMEOUT_S)
+    except GrampusError:
+        return {}
+    return parse_probe(asked.stdout)

@@ -1,0 +1,53 @@
+"""Which faults are provoked, in which order, and what is expected of each: pure."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Literal
+
+FaultName = Literal[
+    "power-cut",
+    "cut-off",
+    "cut-from-ceph",
+    "cut-from-controller",
+    "server-killed",
+    "driver-killed",
+    "osd-killed",
+    "other-host-power-cut",
+]
+# `moves`: runs on another host afterwards; `stays`: serves on where it is; `restarts`: is
+# interrupted, and serves again where it is.
+Expected = Literal["moves", "stays", "restarts"]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault, how often it is drawn compared with others, and what is to come of it."""
+
+    name: FaultName
+    weight: int
+    expected: Expected
+    what: str
+
+
+FAULTS = (
+    Fault("power-cut", 6, "moves", "the host loses its power: link down, all processes killed"),
+    Fault("cut-off", 3, "moves", "the host is cut off from everything, and runs on"),
+    Fault("cut-from-ceph", 2, "moves", "the host cannot reach the cluster; commands run there"),
+    Fault("cut-from-controller", 2, "stays", "Grampus cannot run commands on the host for 10 s"),
+    Fault("server-killed", 2, "restarts", "SIGKILL to mysqld"),
+    Fault("driver-killed", 1, "restarts", "SIGKILL to volumed"),
+    Fault("osd-killed", 2, "stays", "SIGKILL to the OSD of the host"),
+    Fault("other-host-power-cut", 2, "stays", "the host of another database loses its power"),
+)
+BY_NAME = {fault.name: fault for fault in FAULTS}
+
+
+def draw_faults(seed: int, runs: int) -> list[Fault]:
+    """So many faults; the first ones are the same whatever `runs` is. Every kind comes early."""
+    random_source = random.Random(seed)  # noqa: S311 - to be drawn again, not to be secret
+    first = random_source.sample(FAULTS, len(FAULTS))
+    weights = [fault.weight for fault in FAULTS]
+    later = [random_source.choices(FAULTS, weights)[0] for _ in range(runs - len(first))]
+    return [*first, *later][:runs]

@@ -1,0 +1,148 @@
+"""What all trials add up to, and the page about them: pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.proof.chaos.draws import BY_NAME, FAULTS, FaultName
+
+TARGETS_S = {"p50": 8.0, "p95": 12.0, "p99": 15.0}
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """What one fault did. Times are in seconds."""
+
+    number: int
+    fault: FaultName
+    at: str  # when it was over, UTC, ISO 8601
+    outage_s: float | None  # from the fault to the first new commit; None: there was none
+    moved: bool
+    acknowledged: int
+    lost: int  # acknowledged rows that the database does not hold
+    two_writers: int  # rows acknowledged after the fence, before the new server served
+    neighbour_errors: int  # statements on another database that failed
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_wrong_fence(self) -> bool:
+        """Whether the database was taken from a host that was well."""
+        return self.moved and BY_NAME[self.fault].expected != "moves"
+
+    @property
+    def is_unrecovered(self) -> bool:
+        """Whether it did not serve again by itself, or not where it was to."""
+        must_move = BY_NAME[self.fault].expected == "moves"
+        return self.outage_s is None or (must_move and not self.moved)
+
+
+def quantile(values: Sequence[float], q: float) -> float | None:
+    """The value at rank ceil(q * n) of the sorted values; None of none."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(q * len(ordered)) - 1)] if ordered else None
+
+
+def summarise(trials: Sequence[TrialResult]) -> dict[str, Any]:
+    """The last line of `make chaos`. Outages are those of databases that had to move."""
+    outages = [
+        trial.outage_s
+        for trial in trials
+        if trial.outage_s is not None and BY_NAME[trial.fault].expected == "moves"
+    ]
+    return {
+        "runs": len(trials),
+        "lost_commits": sum(trial.lost for trial in trials),
+        "two_writers": sum(trial.two_writers for trial in trials),
+        "wrong_fences": sum(trial.is_wrong_fence for trial in trials),
+        "neighbour_errors": sum(trial.neighbour_errors for trial in trials),
+        "unrecovered": sum(trial.is_unrecovered for trial in trials),
+        **{f"rto_p{round(100 * q)}_s": _rounded(quantile(outages, q)) for q in (0.5, 0.95, 0.99)},
+    }
+
+
+def is_broken(summary: Mapping[str, Any]) -> bool:
+    """Whether a promise was broken."""
+    kinds = ("lost_commits", "two_writers", "wrong_fences", "neighbour_errors", "unrecovered")
+    return any(summary[kind] for kind in kinds)
+
+
+def render_page(trials: Sequence[TrialResult], seed: int, facts: Mapping[str, str]) -> str:
+    """The page, whatever was found."""
+    summary = summarise(trials)
+    verdict = "No promise was broken." if not is_broken(summary) else "**A promise was broken.**"
+    facts_said = "; ".join(f"{name} {value}" for name, value in facts.items())
+    return f"""# Faults at random, unattended
+
+Written by `make chaos`. A database and a second one run on a real lab of three hosts, with \
+`grampus serve` and nobody else. A fault is drawn, provoked under load, and healed after the \
+database serves again. One client commits one row after the other over a connection that it keeps \
+as long as it can; another one connects anew for each row, five times a second. Both note each \
+acknowledgement.
+
+**{summary["runs"]} runs, seed {seed}. {verdict}** Lost commits: {summary["lost_commits"]}. Rows \
+acknowledged by the old server after the fence: {summary["two_writers"]}. Databases taken from a \
+host that was well: {summary["wrong_fences"]}. Errors on the other database: \
+{summary["neighbour_errors"]}. Runs after which it did not serve by itself: \
+{summary["unrecovered"]}.
+
+From the fault to the first new commit, over all faults after which a database must move:
+
+| | measured | target |
+|---|---:|---:|
+{_targets(summary)}
+
+## By fault
+
+*outage*: from the fault to the first new commit. *detected*, *fenced*, *attached*, *serving*: \
+medians, from the fault on.
+
+| fault | expected | runs | outage p50 | longest | detected | fenced | attached | serving |
+|---|---|---:|---:|---:|---:|---:|---:|---:|
+{_by_fault(trials)}
+
+{_faults()}
+
+{facts_said}. The write path is `journal`. Ceph and MySQL are real; hosts are network namespaces \
+on one machine of two CPUs, so a power cut is the end of all its processes and of its link.
+
+Not provoked yet: servers and controllers that hang (SIGSTOP), hosts cut off from clients alone or \
+in one direction, clock steps, full pools, slow disks, faults in pairs. Serializability is not \
+checked.
+"""
+
+
+def _targets(summary: Mapping[str, Any]) -> str:
+    return "\n".join(
+        f"| {name} | {_seconds(summary[f'rto_{name}_s'])} | {target:g} s |"
+        for name, target in TARGETS_S.items()
+    )
+
+
+def _by_fault(trials: Sequence[TrialResult]) -> str:
+    rows = []
+    for fault in FAULTS:
+        of_it = [trial for trial in trials if trial.fault == fault.name]
+        outages = [trial.outage_s for trial in of_it if trial.outage_s is not None]
+        phases = [
+            quantile([t.detail[phase] for t in of_it if t.detail.get(phase) is not None], 0.5)
+            for phase in ("detected_s", "fenced_s", "attached_s", "serving_s")
+        ]
+        cells = [quantile(outages, 0.5), max(outages, default=None), *phases]
+        said = " | ".join(_seconds(cell) for cell in cells)
+        rows.append(f"| {fault.name} | {fault.expected} | {len(of_it)} | {said} |")
+    return "\n".join(rows)
+
+
+def _faults() -> str:
+    return "\n".join(f"- `{fault.name}`: {fault.what}." for fault in FAULTS)
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f} s"
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)

@@ -1,0 +1,170 @@
+"""One fault: provoked under load, waited out, healed, and looked at."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tests.proof.chaos.draws import Fault
+from tests.proof.chaos.fresh_client import FreshClient
+from tests.proof.chaos.moments import count_late, find_outage, read_phases
+from tests.proof.chaos.summary import TrialResult
+from tests.proof.operations.commit_watch import CommitWatch
+from tests.proof.operations.remote_client import RemoteClient
+from tests.system.command_line import CommandLine
+from tests.system.lab_machine import LabMachine, wait_for_health
+from tests.system.machine import wait_for
+from tests.system.serving import Serving, serving
+
+DATABASE, NEIGHBOUR = "chaos", "neighbour"
+RECOVERS_WITHIN_S = 120.0
+CUT_S = 10.0  # how long the controller cannot reach a host that is well
+QUIET_S = 3.0  # of watching after the first new commit
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where everything is when a fault is provoked."""
+
+    victim: str  # the database's host
+    neighbour: str  # of the other database
+    clients: str  # of all clients
+
+
+class ChaosLab:
+    """A lab with two databases and a controller."""
+
+    def __init__(self, command_line: CommandLine) -> None:
+        self._command_line = command_line
+
+    def prepare(self) -> None:
+        """Both databases, on two hosts."""
+        for name, host in ((DATABASE, "h1"), (NEIGHBOUR, "h2")):
+            if self._command_line.run("db", "show", name).code != 0:
+                self._command_line.ok(
+                    *("db", "create", name, "--size", "1G", "--memory", "320M", "--host", host)
+                )
+
+    def carry_out(self, number: int, fault: Fault) -> TrialResult:
+        """Provoke the fault, wait until the database serves, heal, and look.
+
+        Raises AssertionError, OSError and what subprocesses raise, when it cannot be done.
+        """
+        places = self._place()
+        clients = LabMachine(self._command_line, places.clients)
+        client, other = RemoteClient(clients, DATABASE), RemoteClient(clients, NEIGHBOUR)
+        client.refresh()
+        other.refresh()
+        with ExitStack() as stack:
+            serve = stack.enter_context(serving(self._command_line))
+            watch = stack.enter_context(CommitWatch(client))
+            fresh = stack.enter_context(FreshClient(client))
+            neighbour = stack.enter_context(CommitWatch(other))
+            watch.wait_for_more()
+            neighbour.wait_for_more()
+            failed_before = neighbour.failed()
+            began_s = time.monotonic()
+            self._provoke(fault, places)
+            serves = self._wait_for_service(fault, serve, watch, fresh)
+            self._wait(CUT_S if fault.expected == "stays" else QUIET_S)
+            ended_s = time.monotonic()
+            failed = neighbour.failed() - failed_before
+            done = [e for e in serve.events(DATABASE) if e["kind"] == "failed-over"]
+            self._command_line.ok("lab", "fault", "heal")
+            wait_for_health(self._command_line)
+            self._wait_until_cleared()
+            lost = len(watch.missing()) + len(fresh.missing()) + len(neighbour.missing())
+            answers_s = sorted(row.at_s for row in [*watch.rows(), *fresh.rows()])
+        outage = find_outage(answers_s, began_s, ended_s)
+        phases = read_phases(done[0]["details"]) if done else None
+        is_neighbour_hit = fault.name == "other-host-power-cut"
+        return TrialResult(
+            number=number,
+            fault=fault.name,
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
+            outage_s=outage.lasted_s if serves else None,
+            moved=self._host_of(DATABASE) != places.victim,
+            acknowledged=len(answers_s),
+            lost=lost,
+            two_writers=0 if phases is None else count_late(answers_s, phases),
+            neighbour_errors=0 if is_neighbour_hit else failed,
+            detail={
+                **({} if phases is None else phases.after(outage.began_s)),
+                "victim": places.victim,
+                "events": serve.kinds(DATABASE),
+            },
+        )
+
+    # -- inside -------------------------------------------------------------------------------
+
+    def _place(self) -> Places:
+        """The clients on a host that no database has."""
+        victim, neighbour = self._host_of(DATABASE), self._host_of(NEIGHBOUR)
+        if victim == neighbour:
+            self._command_line.ok("db", "switchover", NEIGHBOUR)
+            neighbour = self._host_of(NEIGHBOUR)
+        (clients,) = {"h1", "h2", "h3"} - {victim, neighbour}
+        return Places(victim, neighbour, clients)
+
+    def _host_of(self, name: str) -> str:
+        return str(self._command_line.json("db", "show", name)["host"])
+
+    def _provoke(self, fault: Fault, places: Places) -> None:
+        victim = places.victim
+        arguments = {
+            "power-cut": ("kill-host", victim),
+            "cut-off": ("partition", victim),
+            "cut-from-ceph": ("partition", victim, "--from", "ceph"),
+            "cut-from-controller": ("partition", victim, "--from", "controller"),
+            "server-killed": ("kill-daemon", f"mysqld-{DATABASE}"),
+            "driver-killed": ("kill-daemon", self._driver_of(DATABASE)),
+            "osd-killed": ("kill-daemon", f"osd-{int(victim[1:]) - 1}"),
+            "other-host-power-cut": ("kill-host", places.neighbour),
+        }[fault.name]
+        self._command_line.ok("lab", "fault", *arguments, "--force")
+
+    def _driver_of(self, name: str) -> str:
+        hosts = self._command_line.json("lab", "status")["hosts"]
+        daemons = [daemon["name"] for host in hosts for daemon in host["daemons"]]
+        (driver,) = [d for d in daemons if d.endswith(f"-{name}") and not d.startswith("mysqld")]
+        return str(driver)
+
+    def _wait_for_service(
+        self, fault: Fault, serve: Serving, watch: CommitWatch, fresh: FreshClient
+    ) -> bool:
+        """Whether it serves again, after it was interrupted if it was to be."""
+        failed = watch.failed() + fresh.failed()
+        try:
+            if fault.expected == "moves":
+                serve.wait_for(DATABASE, "failed-over", RECOVERS_WITHIN_S)
+            elif fault.expected == "restarts":
+                wait_for(lambda: watch.failed() + fresh.failed() > failed, "an error", 30)
+            known = len(watch.rows()) + len(fresh.rows())
+            wait_for(
+                lambda: len(watch.rows()) + len(fresh.rows()) > known + 1,
+                "new commits",
+                RECOVERS_WITHIN_S,
+            )
+        except AssertionError:
+            return False
+        return True
+
+    def _wait(self, seconds: float) -> None:
+        until_s = time.monotonic() + seconds
+        wait_for(lambda: time.monotonic() >= until_s, "time to pass", seconds + 30)
+
+    def _wait_until_cleared(self) -> None:
+        """Nothing of a database runs where it was before."""
+
+        def is_cleared() -> bool:
+            hosts = self._command_line.json("lab", "status")["hosts"]
+            found = [(h["name"], d["name"]) for h in hosts for d in h["daemons"]]
+            return all(
+                [host for host, daemon in found if daemon == f"mysqld-{name}"]
+                == [self._host_of(name)]
+                for name in (DATABASE, NEIGHBOUR)
+            )
+
+        wait_for(is_cleared, "the remains on the lost host to go", RECOVERS_WITHIN_S)

@@ -1,0 +1,62 @@
+"""`grampus serve` beside a test, and what it has printed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.system.command_line import CommandLine
+from tests.system.machine import wait_for
+
+
+class Serving:
+    """A controller that runs."""
+
+    def __init__(self, command_line: CommandLine) -> None:
+        self._process = command_line.start("serve", "--format", "json")
+        self._events: list[dict[str, Any]] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._events.append(json.loads(line))
+
+    def events(self, database: str | None = None) -> list[dict[str, Any]]:
+        """What was printed so far, of one database or of all, oldest first."""
+        found = list(self._events)
+        return found if database is None else [e for e in found if e["database"] == database]
+
+    def kinds(self, database: str) -> list[str]:
+        """Of the events about a database."""
+        return [event["kind"] for event in self.events(database)]
+
+    def wait_for(self, database: str, kind: str, timeout_s: float) -> dict[str, Any]:
+        """The first event of that kind about the database."""
+        wait_for(lambda: kind in self.kinds(database), f"the event {kind}", timeout_s)
+        return next(event for event in self.events(database) if event["kind"] == kind)
+
+    def end(self) -> None:
+        """As an administrator ends it."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        self._process.wait(timeout=120)
+        self._reader.join()
+        with self._process:  # closes its pipes
+            pass
+
+
+@contextmanager
+def serving(command_line: CommandLine) -> Iterator[Serving]:
+    """A controller that has begun, ended afterwards whatever happened."""
+    serve = Serving(command_line)
+    try:
+        wait_for(lambda: bool(serve.events()), "the controller to begin")
+        yield serve
+    finally:
+        serve.end()

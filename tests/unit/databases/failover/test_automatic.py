@@ -1,0 +1,216 @@
+"""INV-90: the controller takes databases from a host that is lost, and from no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from grampus.databases.controller.due_jobs import ControllerEvent
+from grampus.databases.failover.automatic import (
+    MOST_RETRY_S,
+    RETRY_AFTER_S,
+    AutomaticFailovers,
+    Takeover,
+    take_over,
+)
+from grampus.databases.failover.host_watch import MONS_EVERY_S, SeenHost
+from tests.unit.databases.stopped_case import write_rows
+
+from .failover_world import FailoverWorld
+
+
+class Controller:
+    """The job, run each second."""
+
+    def __init__(self, world: FailoverWorld) -> None:
+        self._world = world
+        self._failovers = AutomaticFailovers()
+        self.begun: list[str] = []
+
+    def look(self) -> list[ControllerEvent]:
+        return self._failovers.run(self._world.service().operations, self._begin)
+
+    def look_for(self, seconds: float) -> list[ControllerEvent]:
+        """What was told in this time; a state that lasts is in it once."""
+        told: dict[tuple[str, str, str], ControllerEvent] = {}
+        until_s = self._world.clock.monotonic_s() + seconds
+        while self._world.clock.monotonic_s() < until_s:
+            for event in self.look():
+                told.setdefault((event.database, event.kind, event.text), event)
+            self._world.clock.sleep(1.0)
+        return list(told.values())
+
+    def _begin(self, lost: Mapping[str, SeenHost]) -> dict[str, Takeover]:
+        self.begun += lost
+        failovers = self._world.failovers()
+        now = self._world.clock.now()
+        return {name: take_over(failovers, name, found.state, now) for name, found in lost.items()}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[FailoverWorld]:
+    made = FailoverWorld(tmp_path)
+    made.create(host="h1")
+    write_rows(made, "acknowledged")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def controller(world: FailoverWorld) -> Controller:
+    return Controller(world)
+
+
+def _host(world: FailoverWorld) -> str:
+    return world.service().get("demo").spec.host
+
+
+def test_hosts_that_are_well_cost_a_command_now_and_then(
+    world: FailoverWorld, controller: Controller
+) -> None:
+    controller.look_for(1.0)
+    before = {name: len(host.commands) for name, host in world.hosts.items()}
+    assert controller.look_for(10 * MONS_EVERY_S) == []
+    after = {name: len(host.commands) - before[name] for name, host in world.hosts.items()}
+    assert after == {"h1": 10, "h2": 0, "h3": 0}
+
+
+def test_the_databases_of_a_dead_host_run_elsewhere(
+    world: FailoverWorld, controller: Controller
+) -> None:
+    controller.look()
+    world.lose()
+    events = controller.look_for(10.0)
+    assert [event.kind for event in events] == ["host-dead", "failed-over"]
+    assert events[0].level == "warning"
+    done = events[1].details
+    assert (done["former_host"], done["host"]) == ("h1", "h2")
+    assert done["detected_ms"] == 3000
+    view = world.service().show("demo")
+    assert (view.status, view.record.spec.host) == ("running", "h2")
+    assert world.volumes.takeovers.hurried == ["h1"], "once, and before the failover"
+    assert controller.look() == []
+
+
+def test_a_stopped_database_stays_where_it_is(world: FailoverWorld, controller: Controller) -> None:
+    world.service().stop("demo")
+    world.lose()
+    assert controller.look_for(10.0) == []
+    assert _host(world) == "h1"
+
+
+def test_a_host_that_others_hear_is_not_lost(world: FailoverWorld, controller: Controller) -> None:
+    world.live_hosts["h3"].answering.add(world.hosts["h1"].address)
+    world.lose()
+    (event,) = controller.look_for(100.0)
+    assert (event.kind, event.level) == ("host-cut-from-controller", "warning")
+    assert "Check the network between this machine and h1." in event.remedy
+    assert controller.begun == []
+
+
+def test_a_database_that_answers_keeps_its_host(
+    world: FailoverWorld, controller: Controller
+) -> None:
+    world.live_hosts["h2"].answering.add(world.service().get("demo").spec.address)
+    world.lose()
+    assert [event.kind for event in controller.look_for(100.0)] == ["host-cut-from-controller"]
+    assert controller.begun == []
+
+
+def test_who_sees_nobody_moves_nothing(world: FailoverWorld, controller: Controller) -> None:
+    for host in world.hosts:
+        world.lose(host)
+    assert [event.kind for event in controller.look_for(100.0)] == ["controller-cut-off"]
+    assert controller.begun == []
+
+
+def test_without_a_quorum_nothing_moves(world: FailoverWorld, controller: Controller) -> None:
+    world.volumes.takeovers.no_quorum = "There is no quorum."
+    world.lose()
+    assert [event.kind for event in controller.look_for(100.0)] == ["cluster-stuck"]
+    assert controller.begun == []
+    world.volumes.takeovers.no_quorum = ""
+    assert "failed-over" in [event.kind for event in controller.look_for(10.0)]
+
+
+def test_a_short_gap_moves_nothing(world: FailoverWorld, controller: Controller) -> None:
+    for _ in range(100):
+        world.lose()
+        controller.look_for(2.0)
+        world.find_again()
+        controller.look_for(3.0)
+    assert controller.begun == []
+    assert _host(world) == "h1"
+
+
+def test_a_host_cut_from_the_cluster_is_left_and_its_server_ended(
+    world: FailoverWorld, controller: Controller
+) -> None:
+    controller.look()
+    world.cut_from_ceph()
+    kinds = [event.kind for event in controller.look_for(30.0)]
+    assert kinds == ["host-cut-from-ceph", "failed-over"]
+    assert world.service().show("demo").record.spec.host == "h2"
+    assert "mysqld-demo" not in world.hosts["h1"].daemons
+    assert world.volumes.takeovers.hurried == [], "its OSDs were not looked for"
+
+
+def test_a_slow_cluster_moves_nothing(world: FailoverWorld, controller: Controller) -> None:
+    world.volumes.silent.add("demo")
+    assert controller.look_for(100.0) == []
+    world.live_hosts["h1"].answering.clear()
+    world.volumes.takeovers.no_quorum = "There is no quorum."
+    assert [event.kind for event in controller.look_for(100.0)] == ["cluster-stuck"]
+    assert controller.begun == []
+
+
+def test_commits_are_never_given_up_unasked(world: FailoverWorld, controller: Controller) -> None:
+    world.volumes.takeovers.needed_logs["demo"] = "h1"
+    world.lose()
+    events = {event.kind: event for event in controller.look_for(30.0)}
+    assert set(events) == {"host-dead", "failover-refused"}
+    assert events["failover-refused"].level == "warning"
+    assert "--accept-loss" in events["failover-refused"].remedy
+    assert _host(world) == "h1"
+
+
+def test_a_failover_that_fails_is_tried_again_after_longer_and_longer(
+    world: FailoverWorld, controller: Controller
+) -> None:
+    world.volumes.takeovers.failure = "The cluster does not confirm the fence."
+    world.lose()
+    events = {event.kind: event for event in controller.look_for(4.0)}
+    assert events["failover-failed"].level == "failed"
+    assert controller.begun == ["demo"]
+    assert {event.kind for event in controller.look()} == {"host-dead", "failover-failed"}
+    controller.look_for(RETRY_AFTER_S)
+    assert len(controller.begun) == 2
+    controller.look_for(600.0)
+    assert len(controller.begun) <= 5 + 600 / MOST_RETRY_S
+    world.volumes.takeovers.failure = ""
+    assert "failed-over" in {event.kind for event in controller.look_for(MOST_RETRY_S + 2)}
+    assert controller.look() == []
+
+
+def test_a_host_that_is_back_ends_what_was_to_be_tried_again(
+    world: FailoverWorld, controller: Controller
+) -> None:
+    world.volumes.takeovers.failure = "The cluster does not confirm the fence."
+    world.lose()
+    controller.look_for(6.0)
+    world.volumes.takeovers.failure = ""
+    world.find_again()
+    assert controller.look() == []
+    assert _host(world) == "h1"
+
+
+def test_a_new_controller_looks_anew(world: FailoverWorld) -> None:
+    world.lose()
+    Controller(world).look_for(2.0)
+    again = Controller(world)
+    again.look_for(2.0)
+    assert again.begun == []
+    again.look_for(3.0)
+    assert again.begun == ["demo"]

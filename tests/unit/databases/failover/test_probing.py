@@ -1,0 +1,43 @@
+"""Which places answer: the script is run, on this machine's loopback device."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+
+from grampus.databases.failover.probing import (
+    MOST_PLACES,
+    count_heard,
+    parse_probe,
+    probe_argv,
+)
+
+
+def test_listening_refused_and_silent_places_are_told_apart() -> None:
+    with socket.socket() as listening, socket.socket() as closed, socket.socket() as full:
+        for one in (listening, closed, full):
+            one.bind(("127.0.0.1", 0))
+        listening.listen()
+        full.listen(0)
+        places = [f"127.0.0.1:{one.getsockname()[1]}" for one in (listening, closed, full)]
+        with socket.create_connection(full.getsockname()):  # its queue has room for one
+            ended = subprocess.run(
+                probe_argv(places), capture_output=True, text=True, timeout=30, check=True
+            )
+    assert ended.stderr == ""
+    answers = parse_probe(ended.stdout)
+    assert answers == dict(zip(places, ("listens", "refused", "silent"), strict=True))
+    assert count_heard(answers.values()) == 2
+
+
+def test_nobody_is_asked_without_bound() -> None:
+    places = [f"10.0.0.1:{port}" for port in range(1000)]
+    assert len(probe_argv(places)) == len(probe_argv([])) + MOST_PLACES
+
+
+def test_an_answer_that_is_none_is_silence() -> None:
+    assert parse_probe("10.0.0.1:1 listens\n10.0.0.2:1 what\n10.0.0.3:1") == {
+        "10.0.0.1:1": "listens",
+        "10.0.0.2:1": "silent",
+        "10.0.0.3:1": "silent",
+    }

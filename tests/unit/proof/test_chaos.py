@@ -1,0 +1,85 @@
+"""What faults at random add up to."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.proof.chaos.draws import FAULTS, FaultName, draw_faults
+from tests.proof.chaos.moments import Phases, count_late, find_outage
+from tests.proof.chaos.summary import TrialResult, is_broken, quantile, render_page, summarise
+
+
+def trial(
+    fault: FaultName = "power-cut",
+    *,
+    outage_s: float | None = 5.0,
+    moved: bool = True,
+    lost: int = 0,
+    two_writers: int = 0,
+    neighbour_errors: int = 0,
+) -> TrialResult:
+    detail = {"detected_s": 3.0, "fenced_s": 4.0, "attached_s": 4.5, "serving_s": 5.0}
+    return TrialResult(
+        *(1, fault, "2026-11-28T00:00:00+00:00", outage_s, moved, 100),
+        lost=lost,
+        two_writers=two_writers,
+        neighbour_errors=neighbour_errors,
+        detail=detail if moved else {},
+    )
+
+
+def test_a_seed_draws_the_same_faults_and_every_kind() -> None:
+    assert draw_faults(7, 100) == draw_faults(7, 100)
+    assert draw_faults(7, 20) == draw_faults(7, 100)[:20]
+    assert draw_faults(7, 100) != draw_faults(8, 100)
+    assert set(draw_faults(7, len(FAULTS))) == set(FAULTS)
+
+
+@pytest.mark.parametrize(
+    ("bad", "kind"),
+    [
+        (trial(lost=1), "lost_commits"),
+        (trial(two_writers=1), "two_writers"),
+        (trial("osd-killed", moved=True), "wrong_fences"),
+        (trial("cut-from-controller", moved=True), "wrong_fences"),
+        (trial(neighbour_errors=1), "neighbour_errors"),
+        (trial(outage_s=None), "unrecovered"),
+        (trial(moved=False), "unrecovered"),
+    ],
+)
+def test_each_broken_promise_is_counted(bad: TrialResult, kind: str) -> None:
+    good = [trial(), trial("osd-killed", moved=False), trial("server-killed", moved=False)]
+    assert not is_broken(summarise(good))
+    summary = summarise([*good, bad])
+    assert summary[kind] == 1
+    assert is_broken(summary)
+    assert "**A promise was broken.**" in render_page([*good, bad], 1, {})
+
+
+def test_times_are_those_of_databases_that_had_to_move() -> None:
+    moved = [trial(outage_s=float(n)) for n in range(1, 101)]
+    summary = summarise([*moved, trial("server-killed", outage_s=900.0, moved=False)])
+    assert (summary["rto_p50_s"], summary["rto_p95_s"], summary["rto_p99_s"]) == (50.0, 95.0, 99.0)
+    assert summarise([])["rto_p50_s"] is None
+    page = render_page(moved, 1, {"Ceph": "20.2.4"})
+    assert "| p95 | 95.0 s | 12 s |" in page
+    assert "| power-cut | moves | 100 | 50.0 s | 100.0 s | 3.0 s | 4.0 s | 4.5 s | 5.0 s |" in page
+
+
+@pytest.mark.parametrize(
+    ("values", "q", "expected"), [([], 0.5, None), ([3.0, 1.0, 2.0], 0.5, 2.0)]
+)
+def test_quantiles(values: list[float], q: float, expected: float | None) -> None:
+    assert quantile(values, q) == expected
+
+
+def test_the_outage_is_the_longest_pause_that_reaches_into_the_trial() -> None:
+    outage = find_outage([0.0, 50.0, 60.0, 60.1, 68.0, 69.0], 60.05, 70.0)
+    assert (outage.began_s, outage.lasted_s) == (60.1, pytest.approx(7.9))
+
+
+def test_answers_between_fence_and_new_server_are_those_of_another_writer() -> None:
+    phases = Phases(detected_s=10.0, fenced_s=11.0, attached_s=13.0, serving_s=14.0)
+    assert count_late([9.0, 10.9, 14.1], phases) == 0
+    assert count_late([9.0, 11.5, 14.1], phases) == 1
+    assert phases.after(9.0)["serving_s"] == 5.0
