@@ -77,6 +77,7 @@ class MysqlHost(FakeHost):
         self.reload_failure = ""  # what a server says that keeps its certificate
         self.lacks_haproxy = False
         self.zones_failure = ""  # what the client says that loads time zones
+        self.greetings: dict[str, str] = {}  # what is got at an address, if that is no greeting
         self.answering: set[str] = set()  # addresses where somebody listens, as seen from here
         self._certificates = 0
 
@@ -182,6 +183,9 @@ class MysqlHost(FakeHost):
                 silent = [one for one in argv[4:] if one not in heard]
                 lines = [f"{one} listens" for one in heard] + [f"{one} silent" for one in silent]
                 return 0, "\n".join(lines)
+            case "python3":  # as `greetings_argv` asks several servers at once
+                got = (self.greetings.get(one.partition(":")[0], "greets") for one in argv[4:])
+                return 0, "\n".join(map(" ".join, zip(argv[4:], got, strict=True)))
             case "test":
                 return int(self.lacks_haproxy), ""
             case "grep":

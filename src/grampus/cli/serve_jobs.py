@@ -26,6 +26,7 @@ from grampus.cli.serve_backups import (
     take_backups,
 )
 from grampus.cli.serve_certificates import CERTIFICATES_EVERY_S, warn_of_expiry
+from grampus.cli.serve_clients import CLIENTS_EVERY_S, ClientWatch
 from grampus.cli.serve_endpoints import ENDPOINTS_EVERY_S, keep_endpoints
 from grampus.cli.serve_failover import FAILOVER_EVERY_S, FailoverWatch
 from grampus.cli.serve_flattening import FLATTEN_EVERY_S, flatten_due
@@ -57,8 +58,10 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
     keeper = BinlogKeeper(stays=not once)
     watch = BinlogWatch(open_session, patience_s=None if once else LOOK_PATIENCE_S)
     failovers = FailoverWatch(open_session, patience_s=None if once else LOOK_PATIENCE_S)
+    clients = ClientWatch(open_session, patience_s=None if once else LOOK_PATIENCE_S)
     return (
         DueJob("failover", FAILOVER_EVERY_S, failovers.run),
+        DueJob("clients", CLIENTS_EVERY_S, clients.run),
         DueJob("growth", LOOK_EVERY_S, lambda session: guard.run(database_growth(session))),
         DueJob("settle", 15.0, settle),
         DueJob(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from grampus.core.errors import not_found
 from grampus.databases.backup.decide_schedule import ArchiveChecks, BackupState
@@ -49,6 +50,14 @@ CARRIED_KINDS = (
 _CARRY = "UPDATE OR REPLACE records SET name = ? WHERE lab = ? AND kind = ? AND name = ?"
 
 
+@dataclass(frozen=True)
+class RunningPlace:
+    """Where a database that must run is served."""
+
+    host: str
+    place: str  # `ADDRESS:PORT`
+
+
 class DatabaseRecords:
     """What is remembered of the databases of one lab."""
 
@@ -67,6 +76,18 @@ class DatabaseRecords:
     def hosts(self) -> dict[str, str]:
         """The host of each database by name; no record is parsed."""
         return self._store.field(DATABASE_KIND, self._lab, "$.spec.host")
+
+    def running_places(self) -> dict[str, RunningPlace]:
+        """Where each database is served that is ready and must run; no record is parsed."""
+        hosts, addresses, ports, phases, desired = (
+            self._store.field(DATABASE_KIND, self._lab, f"$.{path}")
+            for path in ("spec.host", "spec.address", "spec.port", "phase", "desired")
+        )
+        return {
+            name: RunningPlace(host, f"{addresses.get(name)}:{ports.get(name)}")
+            for name, host in hosts.items()
+            if phases.get(name) == "ready" and desired.get(name) == "running"
+        }
 
     def followers(self, name: str) -> dict[str, DatabaseRecord]:
         """The replicas of a database by name."""

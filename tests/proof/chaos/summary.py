@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.proof.chaos.draws import BY_NAME, FAULTS, FaultName
 
+HOST_LOSSES: tuple[FaultName, ...] = ("power-cut", "cut-off", "cut-from-ceph")
 TARGETS_S = {"p50": 8.0, "p95": 12.0, "p99": 15.0}
 
 
@@ -46,11 +47,11 @@ def quantile(values: Sequence[float], q: float) -> float | None:
 
 
 def summarise(trials: Sequence[TrialResult]) -> dict[str, Any]:
-    """The last line of `make chaos`. Outages are those of databases that had to move."""
+    """The last line of `make chaos`. Outages are those of databases whose host was lost."""
     outages = [
         trial.outage_s
         for trial in trials
-        if trial.outage_s is not None and BY_NAME[trial.fault].expected == "moves"
+        if trial.outage_s is not None and trial.fault in HOST_LOSSES
     ]
     return {
         "runs": len(trials),
@@ -88,7 +89,8 @@ host that was well: {summary["wrong_fences"]}. Errors on the other database: \
 {summary["neighbour_errors"]}. Runs after which it did not serve by itself: \
 {summary["unrecovered"]}.
 
-From the fault to the first new commit, over all faults after which a database must move:
+From the fault to the first new commit, over faults that take a host away (`power-cut`, \
+`cut-off`, `cut-from-ceph`):
 
 | | measured | target |
 |---|---:|---:|
@@ -108,9 +110,8 @@ medians, from the fault on.
 {facts_said}. The write path is `journal`. Ceph and MySQL are real; hosts are network namespaces \
 on one machine of two CPUs, so a power cut is the end of all its processes and of its link.
 
-Not provoked yet: servers and controllers that hang (SIGSTOP), hosts cut off from clients alone or \
-in one direction, clock steps, full pools, slow disks, faults in pairs. Serializability is not \
-checked.
+Not provoked yet: controllers that are killed or hang, hosts cut off in one direction, clock \
+steps, full pools, slow disks, faults in pairs. Serializability is not checked.
 """
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from tests.proof.chaos.draws import Fault
 from tests.proof.chaos.fresh_client import FreshClient
@@ -71,7 +74,7 @@ class ChaosLab:
             self._wait(CUT_S if fault.expected == "stays" else QUIET_S)
             ended_s = time.monotonic()
             failed = neighbour.failed() - failed_before
-            done = [e for e in serve.events(DATABASE) if e["kind"] == "failed-over"]
+            done = [e for e in _moves(serve) if e["kind"] == "failed-over"]
             self._command_line.ok("lab", "fault", "heal")
             wait_for_health(self._command_line)
             self._wait_until_cleared()
@@ -113,10 +116,14 @@ class ChaosLab:
 
     def _provoke(self, fault: Fault, places: Places) -> None:
         victim = places.victim
+        if fault.name == "server-hung":
+            os.kill(self._pid_of(f"mysqld-{DATABASE}"), signal.SIGSTOP)
+            return
         arguments = {
             "power-cut": ("kill-host", victim),
             "cut-off": ("partition", victim),
             "cut-from-ceph": ("partition", victim, "--from", "ceph"),
+            "cut-from-clients": ("partition", victim, "--from", "clients"),
             "cut-from-controller": ("partition", victim, "--from", "controller"),
             "server-killed": ("kill-daemon", f"mysqld-{DATABASE}"),
             "driver-killed": ("kill-daemon", self._driver_of(DATABASE)),
@@ -125,11 +132,20 @@ class ChaosLab:
         }[fault.name]
         self._command_line.ok("lab", "fault", *arguments, "--force")
 
-    def _driver_of(self, name: str) -> str:
+    def _daemons(self) -> dict[str, int | None]:
+        """Their processes by name."""
         hosts = self._command_line.json("lab", "status")["hosts"]
-        daemons = [daemon["name"] for host in hosts for daemon in host["daemons"]]
-        (driver,) = [d for d in daemons if d.endswith(f"-{name}") and not d.startswith("mysqld")]
-        return str(driver)
+        return {daemon["name"]: daemon["pid"] for host in hosts for daemon in host["daemons"]}
+
+    def _pid_of(self, daemon: str) -> int:
+        pid = self._daemons()[daemon]
+        assert pid is not None, f"{daemon} does not run"
+        return pid
+
+    def _driver_of(self, name: str) -> str:
+        names = [one for one in self._daemons() if one.endswith(f"-{name}")]
+        (driver,) = [one for one in names if not one.startswith("mysqld")]
+        return driver
 
     def _wait_for_service(
         self, fault: Fault, serve: Serving, watch: CommitWatch, fresh: FreshClient
@@ -138,7 +154,7 @@ class ChaosLab:
         failed = watch.failed() + fresh.failed()
         try:
             if fault.expected == "moves":
-                serve.wait_for(DATABASE, "failed-over", RECOVERS_WITHIN_S)
+                wait_for(lambda: bool(_moves(serve)), "the move", RECOVERS_WITHIN_S)
             elif fault.expected == "restarts":
                 wait_for(lambda: watch.failed() + fresh.failed() > failed, "an error", 30)
             known = len(watch.rows()) + len(fresh.rows())
@@ -168,3 +184,7 @@ class ChaosLab:
             )
 
         wait_for(is_cleared, "the remains on the lost host to go", RECOVERS_WITHIN_S)
+
+
+def _moves(serve: Serving) -> list[dict[str, Any]]:
+    return [e for e in serve.events(DATABASE) if e["kind"] in ("failed-over", "switched-over")]

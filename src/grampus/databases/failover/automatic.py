@@ -8,8 +8,8 @@ from datetime import datetime
 
 from grampus.core.clock import format_duration
 from grampus.core.errors import GrampusError
-from grampus.databases.controller.decide_telling import decide_wait_s
 from grampus.databases.controller.due_jobs import ControllerEvent, EventLevel
+from grampus.databases.controller.retries import Retries
 from grampus.databases.failover.decide_failover import HostSigns
 from grampus.databases.failover.failovers import DatabaseFailovers, FailedOver
 from grampus.databases.failover.host_states import HostState, decide_host_action
@@ -36,13 +36,6 @@ class Takeover:
     lost_for_s: float  # from the first look that found the host lost to the beginning
 
 
-@dataclass(frozen=True)
-class _Retry:
-    failures: int
-    next_s: float  # monotonic
-    event: ControllerEvent  # which lasts until it has succeeded
-
-
 # Begins failovers of databases, and answers with those that have ended, by database.
 BeginTakeovers = Callable[[Mapping[str, SeenHost]], Mapping[str, Takeover]]
 
@@ -52,7 +45,7 @@ class AutomaticFailovers:
 
     def __init__(self) -> None:
         self._memory = HostMemory()
-        self._retries: dict[str, _Retry] = {}
+        self._retries = Retries(RETRY_AFTER_S, MOST_RETRY_S)
         self._hurried: set[str] = set()  # dead hosts whose OSDs the MONs know to be down
 
     def run(self, operations: DatabaseOperations, begin: BeginTakeovers) -> list[ControllerEvent]:
@@ -69,16 +62,12 @@ class AutomaticFailovers:
             events += [host_event(name, found) for name in shall_run]
             if action == "move":
                 lost |= dict.fromkeys(shall_run, found)
-        now_s = operations.clock.monotonic_s()
-        self._retries = {name: one for name, one in self._retries.items() if name in lost}
-        resting = {name for name, one in self._retries.items() if one.next_s > now_s}
+        self._retries.keep(lost)
+        resting = self._retries.resting(operations.clock.monotonic_s())
         ended = begin({name: found for name, found in lost.items() if name not in resting})
         for name, takeover in ended.items():
             events.append(self._note(name, takeover, operations.clock.monotonic_s()))
-        return [
-            *events,
-            *(one.event for name, one in self._retries.items() if name not in ended),
-        ]
+        return [*events, *self._retries.events(but=ended)]
 
     # -- inside -------------------------------------------------------------------------------
 
@@ -90,13 +79,11 @@ class AutomaticFailovers:
         self._hurried = dead
 
     def _note(self, name: str, takeover: Takeover, now_s: float) -> ControllerEvent:
-        known = self._retries.pop(name, None)
         if isinstance(takeover.outcome, FailedOver):
+            self._retries.succeeded(name)
             return done_event(takeover.outcome, takeover)
-        failures = 1 if known is None else known.failures + 1
-        wait_s = decide_wait_s(RETRY_AFTER_S, failures - 1, most_s=MOST_RETRY_S)
         event = failed_event(name, takeover.outcome)
-        self._retries[name] = _Retry(failures, now_s + wait_s, event)
+        self._retries.failed(event, now_s)
         return event
 
 

@@ -32,7 +32,7 @@ HostAction = Literal["none", "wait", "move", "alert"]
 LOST_AFTER_S = 2.5
 LOST_AFTER_SIGHTS = 3
 # volumed calls a cluster silent after 5 s, which come before these.
-CUT_AFTER_S = 5.0
+CUT_AFTER_S = 2.0
 # A host that was lost and came back so often in so long is left alone until it is gone for longer.
 FLAPS = 3
 FLAP_WINDOW_S = 600.0

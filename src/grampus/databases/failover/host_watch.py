@@ -28,7 +28,7 @@ from grampus.databases.failover.probing import (
 from grampus.databases.operating import DatabaseOperations
 from grampus.hosts.port import Host
 
-# How often each host is asked whether it reaches the MONs.
+# How often each host is asked whether it reaches the MONs; in each look, once it does not.
 MONS_EVERY_S = 5.0
 # So many other hosts look for one that cannot be reached: one that is cut off itself sees nobody.
 PEERS = 2
@@ -41,7 +41,7 @@ class HostMemory:
 
     tracks: dict[str, HostTrack] = field(default_factory=dict)
     mons: tuple[str, ...] = ()  # `ADDRESS:PORT` of each, as the cluster said when it answered last
-    asked_mons_s: dict[str, float] = field(default_factory=dict)  # by host, when it was asked last
+    heard_mons_s: dict[str, float] = field(default_factory=dict)  # by host, when it last did
 
 
 @dataclass(frozen=True)
@@ -120,16 +120,14 @@ class HostWatch:
 
     def _observe_managed(self, host: str, databases: Sequence[str]) -> HostSight:
         memory, now_s = self._memory, self._operations.clock.monotonic_s()
-        is_suspected = memory.tracks[host].symptom is not None
-        due_s = memory.asked_mons_s.get(host, float("-inf")) + MONS_EVERY_S
-        if not is_suspected and now_s < due_s:
+        if now_s < memory.heard_mons_s.get(host, float("-inf")) + MONS_EVERY_S:
             return HostSight(managed=True)
-        memory.asked_mons_s[host] = now_s
         if not memory.mons and not self._cluster_answers():
             return HostSight(managed=True)  # nobody knows where the MONs are
         # What cannot be asked is no sign that the host is cut off.
         answers = _probe(self._fleet.host(host), memory.mons)
         if not answers or count_heard(answers.values()):
+            memory.heard_mons_s[host] = now_s
             return HostSight(managed=True)
         return HostSight(
             managed=True,

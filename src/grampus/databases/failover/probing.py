@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 PlaceAnswer = Literal["listens", "refused", "silent"]
+# `greets`: who listens there has sent something, as a MySQL server does at once.
+GreetingAnswer = Literal["greets", "listens", "refused", "silent"]
 
 # In seconds. Who answers does so within milliseconds; a first packet that is lost is sent again
 # after 1 s (RFC 6298), which the next look sees.
@@ -28,6 +30,65 @@ for place; do
 done
 wait
 """
+
+
+# Far past the greeting of a server on a machine that is busy.
+GREETING_PATIENCE_S = 3.0
+# Open connections of one process; more places are asked one part after the other.
+_AT_ONCE = 500
+_GREETINGS = f"""
+import errno, selectors, socket, sys, time
+
+def ask(places, patience_s):
+    answers, waiting = dict.fromkeys(places, "silent"), selectors.DefaultSelector()
+    for place in places:
+        address, _, port = place.rpartition(":")
+        connection = socket.socket()
+        connection.setblocking(False)
+        code = connection.connect_ex((address, int(port)))
+        if code in (0, errno.EINPROGRESS):
+            waiting.register(connection, selectors.EVENT_WRITE, place)
+        else:
+            answers[place] = "refused" if code == errno.ECONNREFUSED else "silent"
+    until_s = time.monotonic() + patience_s
+    while waiting.get_map() and (left_s := until_s - time.monotonic()) > 0:
+        for key, _ in waiting.select(left_s):
+            connection, place = key.fileobj, key.data
+            try:
+                code = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if code == 0 and answers[place] == "silent":
+                    answers[place] = "listens"
+                    waiting.modify(connection, selectors.EVENT_READ, place)
+                    continue
+                if code == 0 and connection.recv(4):
+                    answers[place] = "greets"
+                elif code == errno.ECONNREFUSED:
+                    answers[place] = "refused"
+            except OSError:
+                pass
+            waiting.unregister(connection)
+    return answers
+
+patience_s, places = float(sys.argv[1]), sys.argv[2:]
+for first in range(0, len(places), {_AT_ONCE}):
+    for place, answer in ask(places[first : first + {_AT_ONCE}], patience_s).items():
+        print(place, answer)
+"""
+
+
+def greetings_argv(places: Sequence[str]) -> list[str]:
+    """The command that asks servers at `places` for their greeting, side by side."""
+    return ["python3", "-c", _GREETINGS, str(GREETING_PATIENCE_S), *places]
+
+
+def parse_greetings(output: str) -> dict[str, GreetingAnswer]:
+    """What each place answered, from the output of the command."""
+    answers: dict[str, GreetingAnswer] = {}
+    for line in output.splitlines():
+        place, _, answer = line.partition(" ")
+        if answer in ("greets", "listens", "refused", "silent"):
+            answers[place] = answer  # type: ignore[assignment]
+    return answers
 
 
 def probe_argv(places: Sequence[str]) -> list[str]:

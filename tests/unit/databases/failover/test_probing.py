@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import socket
 import subprocess
+from contextlib import ExitStack
 
 from grampus.databases.failover.probing import (
     MOST_PLACES,
     count_heard,
+    greetings_argv,
+    parse_greetings,
     parse_probe,
     probe_argv,
 )
@@ -28,6 +31,27 @@ def test_listening_refused_and_silent_places_are_told_apart() -> None:
     answers = parse_probe(ended.stdout)
     assert answers == dict(zip(places, ("listens", "refused", "silent"), strict=True))
     assert count_heard(answers.values()) == 2
+
+
+def test_a_greeting_is_told_from_a_connection_that_is_silent() -> None:
+    with ExitStack() as stack:
+        greeting, hung, closed, full = (stack.enter_context(socket.socket()) for _ in range(4))
+        for one in (greeting, hung, closed, full):
+            one.bind(("127.0.0.1", 0))
+        for one in (greeting, hung):
+            one.listen()
+        full.listen(0)
+        places = [f"127.0.0.1:{one.getsockname()[1]}" for one in (greeting, hung, closed, full)]
+        stack.enter_context(socket.create_connection(full.getsockname()))
+        program = stack.enter_context(
+            subprocess.Popen(greetings_argv(places), stdout=subprocess.PIPE, text=True)
+        )
+        connection, _ = greeting.accept()
+        connection.sendall(b"J\0\0\0")
+        stack.enter_context(connection)
+        said, _ = program.communicate(timeout=30)
+    answers = parse_greetings(said)
+    assert answers == dict(zip(places, ("greets", "listens", "refused", "silent"), strict=True))
 
 
 def test_nobody_is_asked_without_bound() -> None:

@@ -1,0 +1,106 @@
+"""Whether clients can use a server whose host is well, and what is to be done if not. All pure.
+
+A server sends its greeting as soon as it has accepted a connection, before it reads any data: one
+that waits for its disk or for its cluster greets all the same. So no greeting for long means that
+its process does not run, and no answer at all that clients cannot reach its host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from grampus.databases.failover.probing import GreetingAnswer
+
+ServerStateName = Literal["well", "suspect", "instance-hung", "clients-cut-off"]
+ServerSymptom = Literal["hung", "cut-off"]
+ServerAction = Literal["none", "restart", "move"]
+
+# A machine that is overloaded greets late: so this is far longer than for a lost host.
+HUNG_AFTER_S = 15.0
+CUT_OFF_AFTER_S = 10.0
+LEAST_SIGHTS = 3
+# One host that sees nobody may be cut off itself.
+LEAST_LOOKERS = 2
+
+
+@dataclass(frozen=True)
+class ServerTrack:
+    """What the looks before have seen of a server. Moments are monotonic seconds."""
+
+    symptom: ServerSymptom | None = None
+    since_s: float = 0.0
+    sights: int = 0
+
+
+@dataclass(frozen=True)
+class ServerState:
+    """The state of a server, and why."""
+
+    name: ServerStateName
+    evidence: str = ""  # a sentence that stays the same as long as the state does
+
+
+def is_suspicious(answer: GreetingAnswer) -> bool:
+    """Whether a second host is to look."""
+    return answer not in ("greets", "refused")
+
+
+def find_symptom(answers: Sequence[GreetingAnswer]) -> ServerSymptom | None:
+    """What is wrong with a server, from what other hosts got at its address.
+
+    A refused connection is none: the server is starting, or has ended, which its host tells.
+    """
+    if "greets" in answers or "refused" in answers:
+        return None
+    if "listens" in answers:
+        return "hung"
+    return "cut-off" if len(answers) >= LEAST_LOOKERS else None
+
+
+def follow_server(
+    track: ServerTrack, answers: Sequence[GreetingAnswer], began_s: float
+) -> ServerTrack:
+    """The track after one more look, which began at `began_s`. No answers: nobody looked."""
+    if not answers:
+        return track
+    symptom = find_symptom(answers)
+    if symptom is None:
+        return ServerTrack()
+    if symptom != track.symptom:
+        return ServerTrack(symptom, began_s, 1)
+    return ServerTrack(symptom, track.since_s, track.sights + 1)
+
+
+def classify_server(name: str, track: ServerTrack, now_s: float) -> ServerState:
+    """The state of the server of the database `name`."""
+    if track.symptom is None:
+        return ServerState("well")
+    hung = track.symptom == "hung"
+    after_s = HUNG_AFTER_S if hung else CUT_OFF_AFTER_S
+    if track.sights < LEAST_SIGHTS or now_s - track.since_s < after_s:
+        return ServerState("suspect")
+    if hung:
+        return ServerState(
+            "instance-hung",
+            f"The server of {name} accepts connections, but has not greeted a client for "
+            f"{HUNG_AFTER_S:.0f} s.",
+        )
+    return ServerState(
+        "clients-cut-off",
+        f"No other host can connect to the server of {name}, whose host Grampus can reach.",
+    )
+
+
+_ACTIONS: dict[ServerStateName, ServerAction] = {
+    "well": "none",
+    "suspect": "none",
+    "instance-hung": "restart",
+    "clients-cut-off": "move",
+}
+
+
+def decide_server_action(state: ServerState) -> ServerAction:
+    """What to do with a server in this state."""
+    return _ACTIONS[state.name]

@@ -1,0 +1,101 @@
+"""Looks at all servers that must run, from other hosts, as their clients do.
+
+One host asks all servers of the other hosts, with one command; a second one only where the first
+found something wrong.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from grampus.core.errors import GrampusError
+from grampus.databases.failover.probing import GreetingAnswer, greetings_argv, parse_greetings
+from grampus.databases.failover.server_states import (
+    ServerState,
+    ServerTrack,
+    classify_server,
+    follow_server,
+    is_suspicious,
+)
+from grampus.databases.operating import DatabaseOperations
+from grampus.databases.records import RunningPlace
+
+_COMMAND_TIMEOUT_S = 60.0
+
+
+@dataclass
+class ServerMemory:
+    """What outlasts one look; the controller keeps it."""
+
+    tracks: dict[str, ServerTrack] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SeenServer:
+    """A server that must run, as it was seen now."""
+
+    database: str
+    host: str
+    state: ServerState
+
+
+class ServerWatch:
+    """One look at the servers of one lab."""
+
+    def __init__(self, operations: DatabaseOperations, memory: ServerMemory) -> None:
+        self._operations = operations
+        self._fleet = operations.fleet
+        self._memory = memory
+
+    def look(self) -> dict[str, SeenServer]:
+        """Every server that must run, on a host that can be reached, and that nobody works on."""
+        operations, memory = self._operations, self._memory
+        at_work = operations.names_at_work()
+        reachable = [one.name for one in self._fleet.hosts() if self._fleet.is_reachable(one.name)]
+        places = {
+            name: place
+            for name, place in operations.records.running_places().items()
+            if place.host in reachable and name not in at_work
+        }
+        began_s = operations.clock.monotonic_s()
+        answers = self._ask_all(places, reachable)
+        now_s = operations.clock.monotonic_s()
+        memory.tracks = {
+            name: follow_server(memory.tracks.get(name, ServerTrack()), answers[name], began_s)
+            for name in places
+        }
+        return {
+            name: SeenServer(name, place.host, classify_server(name, memory.tracks[name], now_s))
+            for name, place in places.items()
+        }
+
+    # -- inside -------------------------------------------------------------------------------
+
+    def _ask_all(
+        self, places: Mapping[str, RunningPlace], reachable: Collection[str]
+    ) -> dict[str, list[GreetingAnswer]]:
+        """What hosts got at the address of each database; nothing if no other host can look."""
+        answers: dict[str, list[GreetingAnswer]] = {name: [] for name in places}
+        for turn in (0, 1):
+            asked = defaultdict(list)
+            for name, place in places.items():
+                lookers = [host for host in reachable if host != place.host]
+                is_wanted = turn == 0 or any(is_suspicious(answer) for answer in answers[name])
+                if is_wanted and len(lookers) > turn:
+                    asked[lookers[turn]].append(name)
+            for host, names in asked.items():
+                for name, answer in self._ask(host, {name: places[name] for name in names}).items():
+                    answers[name].append(answer)
+        return answers
+
+    def _ask(self, host: str, places: Mapping[str, RunningPlace]) -> dict[str, GreetingAnswer]:
+        """What one host gets; nothing of what it could not ask."""
+        argv = greetings_argv([place.place for place in places.values()])
+        try:
+            asked = self._fleet.host(host).run(argv, check=False, timeout_s=_COMMAND_TIMEOUT_S)
+        except GrampusError:
+            return {}
+        found = parse_greetings(asked.stdout)
+        return {name: found[one.place] for name, one in places.items() if one.place in found}

@@ -1,0 +1,145 @@
+"""INV-91: a server that clients cannot use is restarted or moved, and no other one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from grampus.databases.controller.due_jobs import ControllerEvent
+from grampus.databases.failover.draining import HostMaintenances
+from grampus.databases.failover.server_care import Cared, ServerCare, care_for
+from grampus.databases.failover.server_watch import SeenServer
+from grampus.state.locks import hold_lock
+from tests.unit.databases.stopped_case import write_rows
+from tests.unit.databases.world import LAB
+
+from .failover_world import FailoverWorld
+
+EVERY_S = 5.0
+
+
+class Controller:
+    """The job, run every five seconds."""
+
+    def __init__(self, world: FailoverWorld) -> None:
+        self._world = world
+        self._care = ServerCare()
+        self.begun: list[str] = []
+
+    def look(self) -> list[ControllerEvent]:
+        events = self._care.run(self._world.service().operations, self._begin)
+        self._world.clock.sleep(EVERY_S)
+        return events
+
+    def look_for(self, looks: int) -> list[str]:
+        """The kinds of what was told, each once."""
+        return list(dict.fromkeys(event.kind for _ in range(looks) for event in self.look()))
+
+    def _begin(self, wanted: Mapping[str, SeenServer]) -> dict[str, Cared]:
+        self.begun += wanted
+        service = self._world.service()
+        maintenances = HostMaintenances(service.operations, self._world.moves())
+        return {name: care_for(service, maintenances, seen) for name, seen in wanted.items()}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[FailoverWorld]:
+    made = FailoverWorld(tmp_path)
+    made.create(host="h1")
+    write_rows(made, "acknowledged")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def controller(world: FailoverWorld) -> Controller:
+    return Controller(world)
+
+
+def answer(world: FailoverWorld, said: str, *hosts: str) -> None:
+    """What these hosts get at the address of the database."""
+    address = world.service().get("demo").spec.address
+    for host in hosts or world.live_hosts:
+        world.live_hosts[host].greetings = {} if said == "greets" else {address: said}
+
+
+def test_servers_that_are_well_cost_one_command(
+    world: FailoverWorld, controller: Controller
+) -> None:
+    before = {name: len(host.commands) for name, host in world.hosts.items()}
+    assert controller.look_for(10) == []
+    after = {name: len(host.commands) - before[name] for name, host in world.hosts.items()}
+    assert after == {"h1": 0, "h2": 10, "h3": 0}
+
+
+def test_a_server_that_hangs_is_killed_and_started(
+    world: FailoverWorld, controller: Controller
+) -> None:
+    answer(world, "listens")
+    daemon = world.hosts["h1"].daemons["mysqld-demo"]
+    assert controller.look_for(5) == ["instance-hung", "server-restarted"]
+    answer(world, "greets")
+    assert world.hosts["h1"].daemons["mysqld-demo"] is not daemon
+    assert world.service().show("demo").status == "running"
+    assert world.service().get("demo").spec.host == "h1"
+    assert controller.look_for(10) == []
+
+
+def test_a_database_whose_clients_are_cut_off_moves_to_where_they_reach_it(
+    world: FailoverWorld, controller: Controller
+) -> None:
+    answer(world, "silent")
+    assert controller.look_for(4) == ["clients-cut-off", "switched-over"]
+    answer(world, "greets")
+    assert world.service().show("demo").record.spec.host == "h2"
+    assert controller.look_for(10) == []
+
+
+def test_one_host_that_sees_nobody_decides_nothing(
+    world: FailoverWorld, controller: Controller
+) -> None:
+    answer(world, "silent", "h2")
+    assert controller.look_for(50) == []
+    answer(world, "silent", "h2", "h3")
+    world.lose("h3")
+    assert controller.look_for(50) == []
+    assert controller.begun == []
+
+
+def test_a_host_that_is_lost_is_left_to_the_failover(
+    world: FailoverWorld, controller: Controller
+) -> None:
+    answer(world, "silent")
+    world.lose("h1")
+    assert controller.look_for(50) == []
+
+
+def test_a_stopped_database_and_one_that_is_worked_on_are_left_alone(
+    world: FailoverWorld, controller: Controller
+) -> None:
+    answer(world, "silent")
+    world.service().stop("demo")
+    assert controller.look_for(20) == []
+    world.service().start("demo")
+    with hold_lock(world.home, f"db.{LAB}.demo", world.clock):
+        kinds = controller.look_for(6)
+    assert kinds == ["clients-cut-off", "move-failed"]
+    assert world.service().get("demo").spec.host == "h1"
+
+
+def test_what_failed_is_told_until_it_has_succeeded(
+    world: FailoverWorld, controller: Controller
+) -> None:
+    answer(world, "listens")
+    world.hosts["h1"].serve_failure = "[ERROR] InnoDB: corrupted\n[ERROR] Aborting"
+    kinds = controller.look_for(10)
+    assert kinds == ["instance-hung", "restart-failed"]
+    tried = len(controller.begun)
+    assert {event.kind for event in controller.look()} == {"instance-hung", "restart-failed"}
+    assert len(controller.begun) <= tried + 1
+    world.hosts["h1"].serve_failure = ""
+    assert "server-restarted" in controller.look_for(40)
+    answer(world, "greets")
+    assert controller.look_for(3) == []

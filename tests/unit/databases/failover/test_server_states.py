@@ -1,0 +1,92 @@
+"""When a server is hung or cut off from its clients, and that a slow one is neither."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grampus.databases.failover.probing import GreetingAnswer
+from grampus.databases.failover.server_states import (
+    CUT_OFF_AFTER_S,
+    HUNG_AFTER_S,
+    ServerState,
+    ServerTrack,
+    classify_server,
+    decide_server_action,
+    find_symptom,
+    follow_server,
+)
+
+EVERY_S = 5.0
+Answers = Sequence[GreetingAnswer]
+GREETS: Answers = ["greets"]
+HUNG: Answers = ["listens", "listens"]
+CUT: Answers = ["silent", "silent"]
+NOBODY: Answers = []
+
+
+def look(looks: Sequence[Answers]) -> list[ServerState]:
+    """The state after each look."""
+    track, states = ServerTrack(), []
+    for number, answers in enumerate(looks):
+        track = follow_server(track, answers, number * EVERY_S)
+        states.append(classify_server("shop", track, number * EVERY_S))
+    return states
+
+
+@pytest.mark.parametrize(
+    ("answers", "symptom"),
+    [
+        ([], None),
+        (["greets"], None),
+        (["refused"], None),
+        (["silent", "greets"], None),
+        (["listens", "greets"], None),
+        (["listens"], "hung"),
+        (["silent", "listens"], "hung"),
+        (["silent", "silent"], "cut-off"),
+        (["silent"], None),  # who looked alone may be cut off itself
+    ],
+)
+def test_symptoms(answers: Answers, symptom: str | None) -> None:
+    assert find_symptom(answers) == symptom
+
+
+@pytest.mark.parametrize(
+    ("looks", "expected", "action"),
+    [
+        ([GREETS], "well", "none"),
+        ([HUNG] * 3, "suspect", "none"),
+        ([HUNG] * 4, "instance-hung", "restart"),
+        ([HUNG] * 3 + [GREETS, HUNG], "suspect", "none"),
+        ([HUNG] * 3 + [NOBODY] * 20, "instance-hung", "restart"),
+        ([HUNG] + [NOBODY] * 20 + [HUNG], "suspect", "none"),
+        ([CUT] * 2, "suspect", "none"),
+        ([CUT] * 3, "clients-cut-off", "move"),
+        ([CUT] * 2 + [HUNG] * 3, "suspect", "none"),
+        ([["silent"]] * 100, "well", "none"),
+        ([["refused"]] * 100, "well", "none"),
+    ],
+)
+def test_states(looks: list[Answers], expected: str, action: str) -> None:
+    state = look(looks)[-1]
+    assert (state.name, decide_server_action(state)) == (expected, action)
+
+
+@given(st.lists(st.sampled_from([GREETS, HUNG, CUT, NOBODY]), min_size=1, max_size=60))
+def test_nothing_is_done_before_the_trouble_has_lasted(looks: list[Answers]) -> None:
+    for number, state in enumerate(look(looks)):
+        if decide_server_action(state) == "none":
+            continue
+        symptom = HUNG if state.name == "instance-hung" else CUT
+        after_s = HUNG_AFTER_S if symptom is HUNG else CUT_OFF_AFTER_S
+        lasting = []
+        for answers in reversed(looks[: number + 1]):
+            if answers not in (symptom, NOBODY):
+                break
+            lasting.append(answers)
+        assert sum(answers is symptom for answers in lasting) >= 3
+        assert (len(lasting) - 1) * EVERY_S >= after_s
