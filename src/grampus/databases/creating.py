@@ -93,7 +93,11 @@ def copied_steps(
         ),
         Step("metadata", "Record the database in the metadata of the image", work.write_facts),
         *meanwhile,
-        Step("serve", "Wait until its user can log in", work.finish_serving_as_new),
+        Step(
+            "serve",
+            "Wait until its user can log in",
+            lambda: work.finish_serving_as_new(is_new=makes_accounts),
+        ),
         *([due] if flatten_due else []),
         *before_finish,
         Step("finish", "Record that it is ready", work.finish),

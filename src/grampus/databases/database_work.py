@@ -246,15 +246,20 @@ class DatabaseWork:
             makes_accounts=makes_accounts,
         )
 
-    def finish_serving_as_new(self) -> None:
+    def finish_serving_as_new(self, *, is_new: bool = False) -> None:
+        """`is_new`: this release has just made its data directory, or the golden one that it was
+        cloned from, and all its accounts."""
         plan = self.plan()
         password = self._ports.credentials.load(self._spec.name).admin_password
         version = finish_serving_as_new(self.host(), plan, password, self._ports.clock)
-        support_applications(self._ports, self._spec)
+        # Each look takes a client, which somebody who waits for a new database would wait for.
+        if not is_new:
+            support_applications(self._ports, self._spec)
         if plan.cpus < SWITCH_CPUS and not plan.is_bare:
             limits = Limits(cpus=plan.cpus, memory_bytes=plan.memory_bytes)
             self.host().set_limits(plan.daemon, limits)
-        ensure_accounts(self._ports, self._spec)
+        if not is_new:
+            ensure_accounts(self._ports, self._spec)
         self._note_served(plan, version)
         ensure_started_expiry(self._ports, self._spec)
 

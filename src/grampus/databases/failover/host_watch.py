@@ -21,7 +21,8 @@ from grampus.databases.failover.host_states import (
 from grampus.databases.failover.probing import (
     CLOSED_PORT,
     PlaceAnswer,
-    count_heard,
+    has_heard,
+    hears_most,
     parse_probe,
     probe_argv,
 )
@@ -94,16 +95,19 @@ class HostWatch:
         peers = self._peers_of(host)
         if not peers:
             return HostSight(managed=False)
-        places = self._places_of(host, databases)
-        with ThreadPoolExecutor(len(peers) + 1) as pool:
-            answers = pool.submit(self._cluster_answers)
-            looks = [look for look in pool.map(lambda peer: _probe(peer, places), peers) if look]
-            return HostSight(
-                managed=False,
-                peers=len(looks),
-                heard_by=sum(count_heard(look.values()) > 0 for look in looks),
-                cluster_answers=answers.result(),
-            )
+        if not self._memory.mons:
+            self._cluster_answers()
+        mons, places = self._memory.mons, self._places_of(host, databases)
+        with ThreadPoolExecutor(len(peers)) as pool:
+            # Of many databases the last ones are not asked: the host and the MONs come first.
+            asked = pool.map(lambda peer: _probe(peer, [places[0], *mons, *places[1:]]), peers)
+            looks = [look for look in asked if look]
+        return HostSight(
+            managed=False,
+            peers=len(looks),
+            heard_by=sum(has_heard(look, places) for look in looks),
+            cluster_answers=any(hears_most(look, mons) for look in looks),
+        )
 
     def _peers_of(self, host: str) -> list[Host]:
         others = [one for one in self._fleet.hosts() if one.name != host]
@@ -124,9 +128,12 @@ class HostWatch:
             return HostSight(managed=True)
         if not memory.mons and not self._cluster_answers():
             return HostSight(managed=True)  # nobody knows where the MONs are
+        # A MON on the host itself is no sign that the host reaches the cluster.
+        address = self._fleet.host(host).address
+        others = [mon for mon in memory.mons if not mon.startswith(f"{address}:")]
+        answers = _probe(self._fleet.host(host), others)
         # What cannot be asked is no sign that the host is cut off.
-        answers = _probe(self._fleet.host(host), memory.mons)
-        if not answers or count_heard(answers.values()):
+        if not answers or has_heard(answers, others):
             memory.heard_mons_s[host] = now_s
             return HostSight(managed=True)
         return HostSight(
@@ -137,7 +144,11 @@ class HostWatch:
         )
 
     def _cluster_answers(self) -> bool:
-        """Whether the MONs have a quorum, as seen from a host that is not cut off."""
+        """Whether the MONs have a quorum, as seen from a host that is not cut off.
+
+        After the loss of a MON it may take them seconds. So who looks for a lost host only sees
+        whether most MONs are there (`hears_most`): the fence waits for a quorum anyway.
+        """
         try:
             self._memory.mons = self._operations.volumes.takeovers.mon_places()
         except GrampusError:

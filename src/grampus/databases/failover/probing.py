@@ -5,7 +5,7 @@ Pure. A refused connection is an answer, too: the kernel of whoever has the addr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 PlaceAnswer = Literal["listens", "refused", "silent"]
@@ -105,6 +105,11 @@ def parse_probe(output: str) -> dict[str, PlaceAnswer]:
     return answers
 
 
-def count_heard(answers: Iterable[PlaceAnswer]) -> int:
-    """How many places gave an answer."""
-    return sum(answer != "silent" for answer in answers)
+def has_heard(answers: Mapping[str, PlaceAnswer], places: Sequence[str]) -> bool:
+    """Whether one of these places gave an answer."""
+    return any(answers.get(place, "silent") != "silent" for place in places)
+
+
+def hears_most(answers: Mapping[str, PlaceAnswer], mons: Sequence[str]) -> bool:
+    """Whether more than half of the MONs listen: so many can have a quorum. False of none."""
+    return 2 * sum(answers.get(mon) == "listens" for mon in mons) > len(mons) > 0

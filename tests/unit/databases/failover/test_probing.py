@@ -6,10 +6,13 @@ import socket
 import subprocess
 from contextlib import ExitStack
 
+import pytest
+
 from grampus.databases.failover.probing import (
     MOST_PLACES,
-    count_heard,
     greetings_argv,
+    has_heard,
+    hears_most,
     parse_greetings,
     parse_probe,
     probe_argv,
@@ -30,7 +33,18 @@ def test_listening_refused_and_silent_places_are_told_apart() -> None:
     assert ended.stderr == ""
     answers = parse_probe(ended.stdout)
     assert answers == dict(zip(places, ("listens", "refused", "silent"), strict=True))
-    assert count_heard(answers.values()) == 2
+    assert [has_heard(answers, [place]) for place in places] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("heard", "expected"),
+    [((), False), (("a",), False), (("a", "b"), True), (("a", "b", "c"), True)],
+)
+def test_most_mons_can_have_a_quorum(heard: tuple[str, ...], expected: bool) -> None:
+    answers = dict.fromkeys(heard, "listens")
+    assert hears_most(answers, ["a", "b", "c"]) == expected  # type: ignore[arg-type]
+    assert not hears_most(answers, [])  # type: ignore[arg-type]
+    assert not hears_most({"a": "refused", "b": "refused", "c": "listens"}, ["a", "b", "c"])
 
 
 def test_a_greeting_is_told_from_a_connection_that_is_silent() -> None:
