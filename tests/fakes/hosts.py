@@ -227,6 +227,7 @@ class FakeFleet:
     def __init__(self, hosts: Iterable[Any], addresses: Sequence[str] = ()) -> None:
         self.by_name = {host.name: host for host in hosts}
         self._addresses = tuple(addresses)
+        self.cut_from_cluster: set[str] = set()  # hosts that run commands, and reach no MON
 
     def hosts(self) -> list[Any]:
         return [self.by_name[name] for name in sorted(self.by_name)]
@@ -240,7 +241,7 @@ class FakeFleet:
         return bool(self.by_name[name].up)
 
     def reaches_cluster(self, name: str) -> bool:
-        return self.is_reachable(name)
+        return self.is_reachable(name) and name not in self.cut_from_cluster
 
     def database_addresses(self) -> Sequence[str]:
         return self._addresses

@@ -77,7 +77,9 @@ class MysqlHost(FakeHost):
         self.reload_failure = ""  # what a server says that keeps its certificate
         self.lacks_haproxy = False
         self.zones_failure = ""  # what the client says that loads time zones
-        self.greetings: dict[str, str] = {}  # what is got at an address, if that is no greeting
+        self.greetings: dict[
+            str, str
+        ] = {}  # what a connection gets at an address, as seen from here
         self.answering: set[str] = set()  # addresses where somebody listens, as seen from here
         self._certificates = 0
 
@@ -178,14 +180,8 @@ class MysqlHost(FakeHost):
                     file.mode &= 0o700
             case "timeout":  # as `observe_listening_from` asks whether somebody listens there
                 return int(argv[-2] not in self.answering), ""
-            case "bash":  # as `probe_argv` asks several places at once
-                heard = [one for one in argv[4:] if one.partition(":")[0] in self.answering]
-                silent = [one for one in argv[4:] if one not in heard]
-                lines = [f"{one} listens" for one in heard] + [f"{one} silent" for one in silent]
-                return 0, "\n".join(lines)
-            case "python3":  # as `greetings_argv` asks several servers at once
-                got = (self.greetings.get(one.partition(":")[0], "greets") for one in argv[4:])
-                return 0, "\n".join(map(" ".join, zip(argv[4:], got, strict=True)))
+            case "python3":  # as `probe_argv` asks several places at once
+                return 0, "\n".join(f"{one} {self._answer_at(one)}" for one in argv[4:])
             case "test":
                 return int(self.lacks_haproxy), ""
             case "grep":
@@ -202,6 +198,11 @@ class MysqlHost(FakeHost):
             case _:
                 raise AssertionError(f"a command that no host was told of: {argv}")
         return 0, ""
+
+    def _answer_at(self, place: str) -> str:
+        address = place.partition(":")[0]
+        known = "listens" if address in self.answering else "silent"
+        return self.greetings.get(address, known)
 
     def _make_certificate(self, argv: Sequence[str]) -> None:
         values = {option: PurePosixPath(value) for option, value in pairwise(argv)}

@@ -33,7 +33,8 @@ def clear_left(ports: StepPorts, left: LeftInstance) -> Sentences:
     if host_name not in {host.name for host in ports.fleet.hosts()}:
         ports.records.remove_left(left)  # the host was taken away altogether
         return []
-    if not ports.fleet.is_reachable(host_name):
+    # A server that waits for a cluster which its host cannot reach ends only when the host does.
+    if not ports.fleet.reaches_cluster(host_name):
         return []
     host = ports.fleet.host(host_name)
     try:

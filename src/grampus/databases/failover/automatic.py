@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -51,7 +52,6 @@ class AutomaticFailovers:
     def run(self, operations: DatabaseOperations, begin: BeginTakeovers) -> list[ControllerEvent]:
         """One look at the hosts, and a failover of each database whose host is lost."""
         seen = HostWatch(operations, self._memory).look()
-        self._hurry(operations, seen)
         events: list[ControllerEvent] = []
         lost: dict[str, SeenHost] = {}
         for found in seen.values():
@@ -64,7 +64,12 @@ class AutomaticFailovers:
                 lost |= dict.fromkeys(shall_run, found)
         self._retries.keep(lost)
         resting = self._retries.resting(operations.clock.monotonic_s())
-        ended = begin({name: found for name, found in lost.items() if name not in resting})
+        due = {name: found for name, found in lost.items() if name not in resting}
+        with ThreadPoolExecutor(1) as pool:
+            # Nobody waits for it before a volume is opened.
+            hurried = pool.submit(self._hurry, operations, seen)
+            ended = begin(due)
+            hurried.result()
         for name, takeover in ended.items():
             events.append(self._note(name, takeover, operations.clock.monotonic_s()))
         return [*events, *self._retries.events(but=ended)]

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from pydantic import BaseModel, ConfigDict
 
 from grampus.core.clock import format_duration
-from grampus.core.errors import NotFoundError
+from grampus.core.errors import GrampusError, NotFoundError
 from grampus.databases.database_work import SWITCH_CPUS, DatabaseWork, discard
 from grampus.databases.kept_certificates import place_certificates
 from grampus.databases.kinds import DatabaseOperation
@@ -64,15 +64,36 @@ class FailoverWork:
             self._ports.volumes.takeovers.ensure_fenced(self._name, self._order.fenced_host)
 
     def silence(self) -> None:
-        """A host that can be told: it has answered, and was overruled."""
-        order, ports = self._order, self._ports
-        for name in {order.former_host, order.fenced_host or order.former_host}:
-            if name == order.changed.host or not ports.fleet.is_reachable(name):
-                continue
+        """The address taken away from a host that can be told, so that no client reaches a server
+        there.
+
+        The server is not ended yet: one that waits for a cluster which its host cannot reach ends
+        only when the host does.
+        """
+        for there in self._left_behind():
             with contextlib.suppress(HostUnreachableError):
-                there = DatabaseWork(ports, order.changed.model_copy(update={"host": name}))
-                there.remove_daemons()
                 there.address_changes()[1]()
+
+    def end(self) -> None:
+        """The server there ended; what cannot be ended now is what a lost host leaves."""
+        for there in self._left_behind():
+            if self._ports.fleet.reaches_cluster(there.host().name):
+                try:
+                    there.remove_daemons()
+                except GrampusError as error:
+                    self._ports.progress.note(
+                        f"The server on {there.host().name} is not ended yet: {error.problem}"
+                    )
+
+    def _left_behind(self) -> list[DatabaseWork]:
+        """The database on each host that it leaves, and that can be reached."""
+        order, ports = self._order, self._ports
+        names = {order.former_host, order.fenced_host or order.former_host} - {order.changed.host}
+        return [
+            DatabaseWork(ports, order.changed.model_copy(update={"host": name}))
+            for name in sorted(names)
+            if ports.fleet.is_reachable(name)
+        ]
 
     def record(self) -> None:
         """Where it is from now on, and what is to be cleared away where it was."""
@@ -118,19 +139,22 @@ def _failover_steps(ports: StepPorts, order: FailoverOrder) -> list[Step]:
     taking = [
         Step("prepare", f"Write its certificates to {there}", work.prepare, work.unprepare),
         Step("fence", f"Cut {order.fenced_host or lost} off from its volume{log}", work.fence),
-        Step("silence", f"Stop the server on {lost}, if {lost} can be reached", work.silence),
+        Step("silence", f"Take the address from {lost}, if {lost} can be reached", work.silence),
         Step("record", f"Record that {name} is on {there}", work.record),
     ]
-    metadata = Step("metadata", "Record it in the metadata of the image", on_there.write_facts)
+    last = [
+        Step("metadata", "Record it in the metadata of the image", on_there.write_facts),
+        Step("end", f"End the server on {lost}, if {lost} can be reached", work.end),
+    ]
     if not order.running:
-        return [*taking, metadata]
+        return [*taking, *last]
     return [
         *taking,
         Step("address", f"Give {there} the address {spec.address}", on_there.address_changes()[0]),
         Step("attach", f"Attach the volume to {there}, and apply its journal", work.attach),
         Step("files", "Write configuration", on_there.files),
         Step("serve", f"Start the server on {there}", work.serve),
-        metadata,
+        *last,
     ]
 
 

@@ -20,6 +20,7 @@ from grampus.databases.failover.host_states import (
 )
 from grampus.databases.failover.probing import (
     CLOSED_PORT,
+    PROBE_PATIENCE_S,
     PlaceAnswer,
     has_heard,
     hears_most,
@@ -99,8 +100,7 @@ class HostWatch:
             self._cluster_answers()
         mons, places = self._memory.mons, self._places_of(host, databases)
         with ThreadPoolExecutor(len(peers)) as pool:
-            # Of many databases the last ones are not asked: the host and the MONs come first.
-            asked = pool.map(lambda peer: _probe(peer, [places[0], *mons, *places[1:]]), peers)
+            asked = pool.map(lambda peer: _probe(peer, [*places, *mons]), peers)
             looks = [look for look in asked if look]
         return HostSight(
             managed=False,
@@ -114,9 +114,13 @@ class HostWatch:
         return [one for one in others if self._fleet.is_reachable(one.name)][:PEERS]
 
     def _places_of(self, host: str, databases: Sequence[str]) -> list[str]:
-        """Where the host, or one of its databases, would answer."""
-        records = self._operations.records
-        found = [records.find(name) for name in databases]
+        """Where the host, or one of its databases, would answer.
+
+        A database that is worked on is left out: a failover may have given its address to
+        another host, which would answer.
+        """
+        records, at_work = self._operations.records, self._operations.names_at_work()
+        found = [records.find(name) for name in databases if name not in at_work]
         return [
             f"{self._fleet.host(host).address}:{CLOSED_PORT}",
             *(f"{record.spec.address}:{record.spec.port}" for record in found if record),
@@ -159,7 +163,9 @@ class HostWatch:
 def _probe(host: Host, places: Sequence[str]) -> Mapping[str, PlaceAnswer]:
     """What `places` answer to the host; nothing when the host cannot be asked."""
     try:
-        asked = host.run(probe_argv(places), check=False, timeout_s=_COMMAND_TIMEOUT_S)
+        asked = host.run(
+            probe_argv(places, PROBE_PATIENCE_S), check=False, timeout_s=_COMMAND_TIMEOUT_S
+        )
     except GrampusError:
         return {}
     return parse_probe(asked.stdout)

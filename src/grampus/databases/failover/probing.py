@@ -6,37 +6,21 @@ Pure. A refused connection is an answer, too: the kernel of whoever has the addr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
-PlaceAnswer = Literal["listens", "refused", "silent"]
 # `greets`: who listens there has sent something, as a MySQL server does at once.
-GreetingAnswer = Literal["greets", "listens", "refused", "silent"]
+PlaceAnswer = Literal["greets", "listens", "refused", "silent"]
 
 # In seconds. Who answers does so within milliseconds; a first packet that is lost is sent again
 # after 1 s (RFC 6298), which the next look sees.
 PROBE_PATIENCE_S = 0.8
 # TCPMUX (RFC 1078), which nobody serves: the kernel refuses the connection, or nobody answers.
 CLOSED_PORT = 1
-# Each place is asked by a process of its own, so more are not asked at once.
-MOST_PLACES = 16
-_SCRIPT = """
-for place; do
-  (
-    said=$(LC_ALL=C timeout "$0" bash -c \
-      'exec 3<>"/dev/tcp/${0%:*}/${0##*:}"' "$place" 2>&1) && answer=listens || answer=silent
-    case $said in *"Connection refused"*) answer=refused ;; esac
-    echo "$place $answer"
-  ) &
-done
-wait
-"""
-
-
 # Far past the greeting of a server on a machine that is busy.
 GREETING_PATIENCE_S = 3.0
 # Open connections of one process; more places are asked one part after the other.
 _AT_ONCE = 500
-_GREETINGS = f"""
+_PROBE = f"""
 import errno, selectors, socket, sys, time
 
 def ask(places, patience_s):
@@ -76,32 +60,18 @@ for first in range(0, len(places), {_AT_ONCE}):
 """
 
 
-def greetings_argv(places: Sequence[str]) -> list[str]:
-    """The command that asks servers at `places` for their greeting, side by side."""
-    return ["python3", "-c", _GREETINGS, str(GREETING_PATIENCE_S), *places]
-
-
-def parse_greetings(output: str) -> dict[str, GreetingAnswer]:
-    """What each place answered, from the output of the command."""
-    answers: dict[str, GreetingAnswer] = {}
-    for line in output.splitlines():
-        place, _, answer = line.partition(" ")
-        if answer in ("greets", "listens", "refused", "silent"):
-            answers[place] = answer  # type: ignore[assignment]
-    return answers
-
-
-def probe_argv(places: Sequence[str]) -> list[str]:
+def probe_argv(places: Sequence[str], patience_s: float) -> list[str]:
     """The command that asks `places` (`ADDRESS:PORT`) side by side; for a host to run."""
-    return ["bash", "-c", _SCRIPT, str(PROBE_PATIENCE_S), *places[:MOST_PLACES]]
+    return ["python3", "-c", _PROBE, str(patience_s), *places]
 
 
 def parse_probe(output: str) -> dict[str, PlaceAnswer]:
-    """What each place answered, from the output of the command; one without a line is silent."""
+    """What each place answered, from the output of the command."""
     answers: dict[str, PlaceAnswer] = {}
     for line in output.splitlines():
         place, _, answer = line.partition(" ")
-        answers[place] = answer if answer in ("listens", "refused") else "silent"  # type: ignore[assignment]
+        if answer in get_args(PlaceAnswer):
+            answers[place] = answer  # type: ignore[assignment]
     return answers
 
 
@@ -112,4 +82,5 @@ def has_heard(answers: Mapping[str, PlaceAnswer], places: Sequence[str]) -> bool
 
 def hears_most(answers: Mapping[str, PlaceAnswer], mons: Sequence[str]) -> bool:
     """Whether more than half of the MONs listen: so many can have a quorum. False of none."""
-    return 2 * sum(answers.get(mon) == "listens" for mon in mons) > len(mons) > 0
+    listening = sum(answers.get(mon) in ("greets", "listens") for mon in mons)
+    return 2 * listening > len(mons) > 0

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from grampus.databases.failover.probing import GreetingAnswer
+from grampus.databases.failover.probing import PlaceAnswer
 
 ServerStateName = Literal["well", "suspect", "instance-hung", "clients-cut-off"]
 ServerSymptom = Literal["hung", "cut-off"]
@@ -42,12 +42,12 @@ class ServerState:
     evidence: str = ""  # a sentence that stays the same as long as the state does
 
 
-def is_suspicious(answer: GreetingAnswer) -> bool:
+def is_suspicious(answer: PlaceAnswer) -> bool:
     """Whether a second host is to look."""
     return answer not in ("greets", "refused")
 
 
-def find_symptom(answers: Sequence[GreetingAnswer]) -> ServerSymptom | None:
+def find_symptom(answers: Sequence[PlaceAnswer]) -> ServerSymptom | None:
     """What is wrong with a server, from what other hosts got at its address.
 
     A refused connection is none: the server is starting, or has ended, which its host tells.
@@ -60,7 +60,7 @@ def find_symptom(answers: Sequence[GreetingAnswer]) -> ServerSymptom | None:
 
 
 def follow_server(
-    track: ServerTrack, answers: Sequence[GreetingAnswer], began_s: float
+    track: ServerTrack, answers: Sequence[PlaceAnswer], began_s: float
 ) -> ServerTrack:
     """The track after one more look, which began at `began_s`. No answers: nobody looked."""
     if not answers:

@@ -11,7 +11,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from grampus.core.errors import GrampusError
-from grampus.databases.failover.probing import GreetingAnswer, greetings_argv, parse_greetings
+from grampus.databases.failover.probing import (
+    GREETING_PATIENCE_S,
+    PlaceAnswer,
+    parse_probe,
+    probe_argv,
+)
 from grampus.databases.failover.server_states import (
     ServerState,
     ServerTrack,
@@ -75,9 +80,9 @@ class ServerWatch:
 
     def _ask_all(
         self, places: Mapping[str, RunningPlace], reachable: Collection[str]
-    ) -> dict[str, list[GreetingAnswer]]:
+    ) -> dict[str, list[PlaceAnswer]]:
         """What hosts got at the address of each database; nothing if no other host can look."""
-        answers: dict[str, list[GreetingAnswer]] = {name: [] for name in places}
+        answers: dict[str, list[PlaceAnswer]] = {name: [] for name in places}
         for turn in (0, 1):
             asked = defaultdict(list)
             for name, place in places.items():
@@ -90,12 +95,12 @@ class ServerWatch:
                     answers[name].append(answer)
         return answers
 
-    def _ask(self, host: str, places: Mapping[str, RunningPlace]) -> dict[str, GreetingAnswer]:
+    def _ask(self, host: str, places: Mapping[str, RunningPlace]) -> dict[str, PlaceAnswer]:
         """What one host gets; nothing of what it could not ask."""
-        argv = greetings_argv([place.place for place in places.values()])
+        argv = probe_argv([place.place for place in places.values()], GREETING_PATIENCE_S)
         try:
             asked = self._fleet.host(host).run(argv, check=False, timeout_s=_COMMAND_TIMEOUT_S)
         except GrampusError:
             return {}
-        found = parse_greetings(asked.stdout)
+        found = parse_probe(asked.stdout)
         return {name: found[one.place] for name, one in places.items() if one.place in found}

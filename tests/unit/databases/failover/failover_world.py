@@ -36,6 +36,8 @@ class FailoverWorld(LiveWorld):
         self.live_hosts[host].answering.clear()
         here = {n for n, i in self.volumes.images.items() if i.record.host == host}
         self.volumes.silent |= here
+        self.fleet.cut_from_cluster.add(host)
 
     def find_again(self, host: str = "h1") -> None:
         self.hosts[host].up = True
+        self.fleet.cut_from_cluster.discard(host)

@@ -145,16 +145,24 @@ def test_a_short_gap_moves_nothing(world: FailoverWorld, controller: Controller)
     assert _host(world) == "h1"
 
 
-def test_a_host_cut_from_the_cluster_is_left_and_its_server_ended(
+def test_a_host_cut_from_the_cluster_is_left_and_its_server_ended_later(
     world: FailoverWorld, controller: Controller
 ) -> None:
+    """Its server waits for the cluster, so it cannot be ended before the host is back."""
+    address = world.service().get("demo").spec.address
     controller.look()
     world.cut_from_ceph()
     kinds = [event.kind for event in controller.look_for(30.0)]
     assert kinds == ["host-cut-from-ceph", "failed-over"]
     assert world.service().show("demo").record.spec.host == "h2"
-    assert "mysqld-demo" not in world.hosts["h1"].daemons
+    assert address not in world.hosts["h1"].addresses
     assert world.volumes.takeovers.hurried == [], "its OSDs were not looked for"
+    assert world.service().converge() == []
+    assert "mysqld-demo" in world.hosts["h1"].daemons
+    world.find_again()
+    (said,) = world.service().converge()
+    assert "h1 is back" in said
+    assert "mysqld-demo" not in world.hosts["h1"].daemons
 
 
 def test_a_slow_cluster_moves_nothing(world: FailoverWorld, controller: Controller) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grampus.databases.failover.probing import GreetingAnswer
+from grampus.databases.failover.probing import PlaceAnswer
 from grampus.databases.failover.server_states import (
     CUT_OFF_AFTER_S,
     HUNG_AFTER_S,
@@ -21,7 +21,7 @@ from grampus.databases.failover.server_states import (
 )
 
 EVERY_S = 5.0
-Answers = Sequence[GreetingAnswer]
+Answers = Sequence[PlaceAnswer]
 GREETS: Answers = ["greets"]
 HUNG: Answers = ["listens", "listens"]
 CUT: Answers = ["silent", "silent"]
