@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from grampus.bench.drivers.command import CephClient
-from grampus.bench.environment import decide_environment, observe_machine
+from grampus.bench.machine_facts import decide_facts, observe_machine
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.own.absent import NoDatabases, NoDevices, NoGuests, NoOsdSets, NoTuning, OneHost
@@ -208,7 +208,7 @@ class OwnClusterPlace(StandsPlace):
     def _observe_facts(self, _cells: Sequence[Cell]) -> list[Setting]:
         own, cluster = self._own, self._cluster
         osds = cluster.query("osd", "metadata")
-        found = decide_environment(
+        found = decide_facts(
             [Setting(group="Ceph", name="version", value=cluster.observe_versions())],
             describe_cluster(self._fsid, self._placement, self._room, osds),
             observe_machine(own.host, with_sysbench=False),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from grampus.bench.environment import decide_environment, observe_busy_cores, observe_machine
+from grampus.bench.machine_facts import decide_facts, observe_busy_cores, observe_machine
 from grampus.bench.paths.blocks import Block, BlockName
 from grampus.bench.paths.facts import describe_load, observe_programs
 from grampus.bench.paths.load import Figure, Timing
@@ -117,7 +117,7 @@ class PathsRunner:
             )
             run = run.model_copy(
                 update={
-                    "environment": decide_environment(facts, load),
+                    "environment": decide_facts(facts, load),
                     "warnings": tuple(warnings),
                 }
             )

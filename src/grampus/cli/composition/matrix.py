@@ -10,9 +10,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from grampus.bench.counters import parse_memory
-from grampus.bench.environment import decide_environment, observe_machine
 from grampus.bench.guests.guest_plan import why_no_guest
 from grampus.bench.guests.machines import observe_guest_machine
+from grampus.bench.machine_facts import decide_facts, observe_machine
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.stands.layouts import describe_layout
@@ -134,7 +134,7 @@ class LabMatrixFacts:
         session, spec = self._session, self._session.require_lab()
         host = session.fleet().hosts()[0]
         points = [cell.point for cell in cells]
-        found = decide_environment(
+        found = decide_facts(
             describe_lab(session, DATABASE_POOL, {}),
             observe_machine(host),
             describe_components(self._versions()),

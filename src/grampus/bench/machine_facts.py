@@ -1,4 +1,4 @@
-"""The environment manifest: what a reader must know to judge or repeat a run."""
+"""Facts of a run: what a reader must know to judge or repeat it."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def describe_server_settings(settings: Mapping[str, str]) -> list[Setting]:
     ]
 
 
-def decide_environment(*sources: Iterable[Setting]) -> tuple[Setting, ...]:
+def decide_facts(*sources: Iterable[Setting]) -> tuple[Setting, ...]:
     """All settings, each (group, name) once: the source named first wins."""
     kept: dict[tuple[str, str], Setting] = {}
     for source in sources:
