@@ -23,8 +23,9 @@ MAX_GROUPS = 256
 QUOTA_SHARE = 0.2
 # A cluster that is fuller is not the place to write a benchmark's data to.
 MAX_USED_SHARE = 0.7
-# Of its quota, what stands have at rest: the rest is for what a load writes before it is removed.
-MAX_STANDS_SHARE = 0.5
+# Of its quota, what environments have at rest: the rest is for what a load writes before it is
+# removed.
+MAX_ENVIRONMENTS_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def decide_quota_bytes(room: Room, copies: int) -> int:
 def require_room(needed_bytes: int, quota_bytes: int) -> None:
     """Raise RefusedError (`cluster-full`) unless `needed_bytes` of data, before copies, can lie in
     pools of that quota with room for what a load writes."""
-    most_bytes = int(quota_bytes * MAX_STANDS_SHARE)
+    most_bytes = int(quota_bytes * MAX_ENVIRONMENTS_SHARE)
     if needed_bytes > most_bytes:
         raise RefusedError(
             f"The cells stand on {format_bytes(needed_bytes)} of data, and of this cluster's room "

@@ -15,9 +15,9 @@ from grampus.bench.visits.place import CellPlace
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.units import GIB, MIB, TIB
 from tests.fakes.interruption import burn_points, stopped_runs
+from tests.unit.bench.environments.visited import sample_of
+from tests.unit.bench.environments.world import make_cell, option
 from tests.unit.bench.own.somebodys_cluster import ALLOW, FSID, OwnWorld, Pool
-from tests.unit.bench.stands.visited import sample_of
-from tests.unit.bench.stands.world import make_cell, option
 
 OWN = {"media": "own", "wal_db_device": "own", "objectstore": "own"}
 WRITE = make_cell(workload="rados-write", copies=2, **OWN)
