@@ -13,7 +13,7 @@ from grampus.bench.environments.layouts import LayoutPort
 from grampus.bench.environments.monitors import Monitors
 from grampus.bench.environments.profiles import TuningPort
 from grampus.bench.paths import paths_ports
-from grampus.bench.visits.place import CellPlace
+from grampus.bench.trials.place import CellPlace
 from grampus.ceph.ports import CommandRunner
 from grampus.core.clock import Clock
 from grampus.core.progress import Progress
@@ -44,7 +44,7 @@ from tests.unit.bench.environments.world import (
     FakeMonitors,
 )
 from tests.unit.bench.paths.fakes import FakePathsCluster, FakePathsVolumes, NoServerImage
-from tests.unit.bench.visits.made_place import MadePlace
+from tests.unit.bench.trials.made_place import MadePlace
 from tests.unit.volumes.cluster import RbdCluster
 from tests.unit.volumes.machine import VolumeHost
 

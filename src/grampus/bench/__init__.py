@@ -1,6 +1,6 @@
 """Benchmarks: how fast a database or a cluster is, and why.
 
-- A suite is data (`suites/*.yaml`). `matrix/` expands it to cells, `visits/` runs them in rounds,
+- A suite is data (`suites/*.yaml`). `matrix/` expands it to cells, `trials/` runs them in rounds,
   `environments/` makes what they run on, `drivers/` reads what load generators print,
   `statistics/` and `findings/` reach verdicts. `quick` (`runner.py`) and `paths/` are older
   engines.

@@ -66,7 +66,7 @@ def _how(document: Mapping[str, Any]) -> str:
     return (
         f"{document['run_id']}{unfinished}: scale {document['scale']} on {document['place']}, "
         f"{begun:%Y-%m-%d %H:%M} UTC; {document['visits_done']} of {document['visits_planned']} "
-        f"visits, {document['measure_s']:g} s each after {document['warmup_s']:g} s of warm-up"
+        f"trials, {document['measure_s']:g} s each after {document['warmup_s']:g} s of warm-up"
         f"{_besides(document['overhead'])}."
     )
 
@@ -82,7 +82,7 @@ def _watching(cells: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _besides(overhead: Mapping[str, Any] | None) -> str:
-    """What visits took beside that."""
+    """What trials took beside that."""
     if overhead is None:
         return ""
     median_s, longest_s = overhead["median_s"], overhead["longest_s"]

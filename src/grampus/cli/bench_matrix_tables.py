@@ -219,7 +219,7 @@ def _heading(document: Mapping[str, Any]) -> list[str]:
         document["title"],
         document["question"],
         f"{document['run_id']} on {document['place']}: {document['visits_done']} of "
-        f"{document['visits_planned']} visits, {document['measure_s']:g} s each.",
+        f"{document['visits_planned']} trials, {document['measure_s']:g} s each.",
     ]
     if document["ended_at_s"] is None:
         lines.append(

@@ -1,4 +1,4 @@
-"""Caches that are dropped before a visit, as sources of published experiments did.
+"""Caches that are dropped before a trial, as sources of published experiments did.
 
 Dropping a page cache is a request to the kernel of a machine: the hosts of a lab share one,
 with all else that runs on it.

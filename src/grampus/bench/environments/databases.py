@@ -18,7 +18,7 @@ from grampus.bench.environments.environment_plan import EnvironmentPlan, member_
 from grampus.bench.environments.environment_ports import EnvironmentPorts
 from grampus.bench.environments.environment_records import BenchEnvironment
 from grampus.bench.environments.fitness import why_volumes_full
-from grampus.bench.environments.measuring import Server, VisitLoad
+from grampus.bench.environments.measuring import Server, TrialLoad
 from grampus.bench.environments.settings import (
     LIVE,
     base_parameters,
@@ -33,7 +33,7 @@ from grampus.core.errors import GrampusError, NotFoundError
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.model import DatabaseRecord, Endpoint
 
-# Before each visit, until all environments have written out what they still hold.
+# Before each trial, until all environments have written out what they still hold.
 SETTLE_S = 4.0
 LOAD_THREADS = 4
 # A load keeps a core busy; a change of settings mostly waits.
@@ -117,7 +117,7 @@ class DatabaseEnvironments:
                 if self._ports.fleet.is_reachable(host.name):
                     ensure_client_files_absent(host, self._directory(host.name, name))
 
-    def load(self, cell: Cell, environment: BenchEnvironment) -> VisitLoad:
+    def load(self, cell: Cell, environment: BenchEnvironment) -> TrialLoad:
         """The databases' servers set as the cell asks, and its load. Raises GrampusError."""
         point = cell.point
         names = member_names(environment.plan.name, point.databases)
@@ -167,7 +167,7 @@ class DatabaseEnvironments:
             ]
 
         note = self._ports.guests.note(servers[0].host) if in_guests else None
-        return VisitLoad(
+        return TrialLoad(
             clients=loads,
             read=read_sysbench,
             loop="closed" if rate is None else "open",
@@ -223,7 +223,7 @@ class DatabaseEnvironments:
                 if environment.plan.runtime == "vm":
                     key = (endpoint.host, guest_daemon_name(name))
                     if not self._runs(*key):
-                        continue  # it has not been visited yet
+                        continue  # it has not been measured yet
                     guests[key] = IDLE_CORES
                 daemons.append(key)
         wait_until_calm(

@@ -1,8 +1,8 @@
 """Which environment a cell needs, what it is called, and how big it is. All pure.
 
 An environment is a set of databases, volumes or images, or a pool, that cells share: those that
-agree in what a visit cannot change (copies, write path, data set). What is the server's is changed
-between visits.
+agree in what a trial cannot change (copies, write path, data set). What is the server's is changed
+between trials.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""fio as the load generator of a visit: on files of attached volumes, or on images by librbd.
+"""fio as the load generator of a trial: on files of attached volumes, or on images by librbd.
 
 Its own ramp warms up, its histograms are whole, and a job that reads and writes counts both as one.
 It knows rates (`rate_iops`) and no open loop: a latency begins when an I/O is sent, not when it was
@@ -24,7 +24,7 @@ from grampus.bench.drivers.fio_command import (
 from grampus.bench.drivers.fio_result import parse_fio_jobs
 from grampus.bench.drivers.outcome import DriverFailure, DriverOutput, DriverResult
 from grampus.bench.environments.clients import ClientEnd, ClientLoad
-from grampus.bench.environments.measuring import VisitLoad
+from grampus.bench.environments.measuring import TrialLoad
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.workloads import WorkloadName
 from grampus.hosts.port import Host
@@ -73,7 +73,7 @@ def make_fio_load(
     *,
     warmup_s: int,
     volumes: tuple[str, ...] = (),
-) -> VisitLoad:
+) -> TrialLoad:
     """The cell's load by one fio a member. `volumes` are the attached volumes that it is on."""
     point = cell.point
     block_bytes = cell.block_bytes or DEFAULT_BLOCK_BYTES
@@ -99,7 +99,7 @@ def make_fio_load(
         made = []
         for label, member in members.items():
             load = fio(member, duration_s)
-            # The logs of the visit before would be taken for this one's.
+            # The logs of the trial before would be taken for this one's.
             member.host.run(["rm", "-rf", "--", str(member.directory)])
             job_file = member.directory / JOB_FILE
             member.host.write_file(job_file, render_fio_jobs(load))
@@ -114,7 +114,7 @@ def make_fio_load(
         }
         return read_fio(end.output, logs, end.began_at_s)
 
-    return VisitLoad(
+    return TrialLoad(
         clients=loads,
         read=read,
         loop="closed",

@@ -32,7 +32,7 @@ from grampus.bench.environments.fio_loads import (
     FioMember,
     make_fio_load,
 )
-from grampus.bench.environments.measuring import VisitLoad
+from grampus.bench.environments.measuring import TrialLoad
 from grampus.bench.environments.pools import SLOWEST_BYTES_PER_S
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.workloads import WorkloadName
@@ -114,7 +114,7 @@ class ImageEnvironments:
             if self._ports.fleet.is_reachable(host.name):
                 self._ensure_files_absent(host, name)
 
-    def load(self, cell: Cell, environment: BenchEnvironment, *, warmup_s: int) -> VisitLoad:
+    def load(self, cell: Cell, environment: BenchEnvironment, *, warmup_s: int) -> TrialLoad:
         """The cell's load. Raises NotFoundError."""
         if cell.point.workload in FIO_ACCESSES:
             return self._load_by_fio(cell, environment, warmup_s=warmup_s)
@@ -122,7 +122,7 @@ class ImageEnvironments:
 
     def _load_by_fio(
         self, cell: Cell, environment: BenchEnvironment, *, warmup_s: int
-    ) -> VisitLoad:
+    ) -> TrialLoad:
         client, members = self._ports.client, {}
         for name, host in self._members(environment, cell.point.volumes * cell.point.clients):
             pool, _, image = self._image(name).partition("/")
@@ -130,7 +130,7 @@ class ImageEnvironments:
             members[name] = FioMember(host, engine, self._directory(host, name))
         return make_fio_load(cell, members, warmup_s=warmup_s)
 
-    def _load_by_rbd_bench(self, cell: Cell, environment: BenchEnvironment) -> VisitLoad:
+    def _load_by_rbd_bench(self, cell: Cell, environment: BenchEnvironment) -> TrialLoad:
         point = cell.point
         io_bytes = cell.block_bytes or DEFAULT_BLOCK_BYTES
         access = ACCESSES[point.workload]
@@ -173,7 +173,7 @@ class ImageEnvironments:
             least_s = LEAST_SHARE * asked_s[-1]
             return all(took_s.get(name, 0.0) >= least_s for name in images)
 
-        return VisitLoad(
+        return TrialLoad(
             clients=loads,
             read=read,
             loop="closed",

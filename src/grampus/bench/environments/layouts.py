@@ -1,6 +1,6 @@
 """Layouts: databases on the hosts of the OSDs or on others, with the same cores in total.
 
-In a lab with hosts of both kinds, all cores of the machine are shared out for a visit: to the hosts
+In a lab with hosts of both kinds, all cores of the machine are shared out for a trial: to the hosts
 of the OSDs alone when databases are on them, and to all hosts alike when they are apart. A host's
 budget holds for everything on it together (OSDs, MONs, servers, volumes, load generators). What a
 daemon may use by itself is lifted meanwhile where it is more than that: the older control groups

@@ -1,4 +1,4 @@
-"""One visit: clients warm up and measure together, beside the counters of servers and devices."""
+"""One trial: clients warm up and measure together, beside the counters of servers and devices."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from grampus.bench.layers.points import decide_client_points
 from grampus.bench.layers.subjects import Subjects
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.measured_ports import IoDevice
-from grampus.bench.visits.place import Measured, Watched
+from grampus.bench.trials.place import Measured, Watched
 from grampus.core.errors import GrampusError
 from grampus.hosts.port import Fleet
 from grampus.state.matrix_layers import SeriesPoint
@@ -57,7 +57,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class VisitLoad:
+class TrialLoad:
     """The load of one cell. `clients` makes it for so many seconds; `read` makes a client's end its
     result, and says when its load began.
 
@@ -95,7 +95,7 @@ class _Counters:
 
 def measure_load(
     ports: EnvironmentPorts,
-    load: VisitLoad,
+    load: TrialLoad,
     *,
     warmup_s: int,
     measure_s: int,
@@ -131,7 +131,7 @@ def measure_load(
 
 def decide_subjects(
     ports: EnvironmentPorts,
-    load: VisitLoad,
+    load: TrialLoad,
     devices: Sequence[IoDevice],
     *,
     cores: float,
@@ -162,7 +162,7 @@ def decide_subjects(
 
 def _measure(
     ports: EnvironmentPorts,
-    load: VisitLoad,
+    load: TrialLoad,
     warmup_s: int,
     measure_s: int,
     cores: float,
@@ -266,7 +266,7 @@ class WatchedDevices:
 
 
 def _read_warm_ups(
-    load: VisitLoad, ends: Sequence[ClientEnd], raw: dict[str, str], points: list[SeriesPoint]
+    load: TrialLoad, ends: Sequence[ClientEnd], raw: dict[str, str], points: list[SeriesPoint]
 ) -> DriverFailure | None:
     """The first failure; that nothing was finished in so short a time is none. Fills `raw` and
     `points`."""
@@ -300,7 +300,7 @@ def _observe(
 
 
 def _judge(
-    load: VisitLoad,
+    load: TrialLoad,
     ends: Sequence[ClientEnd],
     results: Sequence[DriverResult],
     joint: JointSample,

@@ -1,7 +1,7 @@
-"""The monitors of a visit: a probe on each host, the servers' status, the daemons' CPU.
+"""The monitors of a trial: a probe on each host, the servers' status, the daemons' CPU.
 
 A probe is one process a host that prints a line a second, the status of a server one client for the
-whole visit, and the daemons' control groups are read by one thread here. What they take of the
+whole trial, and the daemons' control groups are read by one thread here. What they take of the
 throughput is measured by `suites/checks/harness-cost.yaml`. What cannot be read is a gap that is
 told, never a failure.
 """
@@ -39,7 +39,7 @@ from grampus.hosts.port import Fleet, Host, RunningCommand, Usage
 from grampus.state.matrix_layers import SeriesPoint
 
 INTERVAL_S = 1.0
-# The longest a visit lasts beside its load: a monitor that nobody ends has ended by then.
+# The longest a trial lasts beside its load: a monitor that nobody ends has ended by then.
 SPARE_S = 30.0
 STOP_TIMEOUT_S = 5.0
 OSD_SOCKETS = "/run/ceph"
@@ -54,7 +54,7 @@ _PROGRAM = resources.files("grampus.bench.layers").joinpath("probe.py")
 
 @dataclass(frozen=True)
 class Watch:
-    """What the monitors of one visit look at.
+    """What the monitors of one trial look at.
 
     `databases` are clients of the servers under load, by the database's name. The load lasts at
     most about `lasts_s`.
@@ -75,7 +75,7 @@ class Seen:
 
 
 class Monitors(Protocol):
-    """What watches a visit."""
+    """What watches a trial."""
 
     def watching(self, watch: Watch) -> AbstractContextManager[Seen]:
         """A context: its value is filled when the block ends. Raises nothing of its own."""

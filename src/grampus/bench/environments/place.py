@@ -53,7 +53,7 @@ from grampus.bench.environments.quiet import quiet_cluster, restore_cluster
 from grampus.bench.environments.volumes import VolumeEnvironments
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell
-from grampus.bench.visits.place import PLACE_ERRORS, Measured, tell_problem
+from grampus.bench.trials.place import PLACE_ERRORS, Measured, tell_problem
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.state.runs import Setting
 
@@ -173,7 +173,7 @@ class EnvironmentsPlace:
                 "Prepare the cells anew.",
                 code="no-stand",
             )
-        # No daemon starts below a budget that a visit left which was killed.
+        # No daemon starts below a budget that a trial left which was killed.
         clock = self._ports.clock
         from_s = clock.monotonic_s()
         self._budgets.restore()
@@ -183,7 +183,7 @@ class EnvironmentsPlace:
             case "database":
                 self._require_writable(cell, environment)
                 load = self._databases.load(cell, environment)
-                # They are what the cell asks for whenever it is visited: once is enough.
+                # They are what the cell asks for whenever it is measured: once is enough.
                 if cell.cell_id not in self._settings_told:
                     settings = self._databases.observe_settings(cell, environment)
             case "volume":

@@ -18,7 +18,7 @@ from grampus.bench.drivers.rados_result import parse_object_prefix, parse_rados_
 from grampus.bench.environments.clients import ClientEnd, ClientLoad, run_together
 from grampus.bench.environments.environment_ports import EnvironmentPorts
 from grampus.bench.environments.environment_records import BenchEnvironment
-from grampus.bench.environments.measuring import VisitLoad
+from grampus.bench.environments.measuring import TrialLoad
 from grampus.bench.matrix.cells import Cell
 from grampus.core.errors import GrampusError
 from grampus.core.units import MIB
@@ -80,7 +80,7 @@ class PoolEnvironments:
         """The pool removed with all that is in it."""
         self._ports.pools.ensure_absent(environment.pool)
 
-    def load(self, cell: Cell, environment: BenchEnvironment) -> VisitLoad:
+    def load(self, cell: Cell, environment: BenchEnvironment) -> TrialLoad:
         """The cell's load. A write has its objects removed as it is read."""
         point, plan = cell.point, environment.plan
         writes = point.workload == "rados-write"
@@ -108,7 +108,7 @@ class PoolEnvironments:
                 self._clean(hosts[end.name], rados(end.name, 1), end.output)
             return parse_rados_bench(end.output), end.began_at_s
 
-        return VisitLoad(
+        return TrialLoad(
             clients=loads,
             read=read,
             loop="closed",

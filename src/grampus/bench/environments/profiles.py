@@ -1,4 +1,4 @@
-"""Tuning profiles: what each one sets, and a cluster brought from one to another between visits.
+"""Tuning profiles: what each one sets, and a cluster brought from one to another between trials.
 
 What was there before is in the state before anything is changed, so that whoever comes after a
 killed run has it back. Arms that differ in their profile take turns on the same OSDs, which are

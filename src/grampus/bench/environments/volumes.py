@@ -9,7 +9,7 @@ from grampus.bench.environments.environment_plan import member_names
 from grampus.bench.environments.environment_ports import EnvironmentPorts
 from grampus.bench.environments.environment_records import BenchEnvironment
 from grampus.bench.environments.fio_loads import FioMember, make_fio_load
-from grampus.bench.environments.measuring import VisitLoad
+from grampus.bench.environments.measuring import TrialLoad
 from grampus.bench.matrix.cells import Cell
 from grampus.core.errors import NotFoundError
 from grampus.core.units import MIB
@@ -56,7 +56,7 @@ class VolumeEnvironments:
             if self._ports.fleet.is_reachable(host.name):
                 host.run(["rm", "-rf", "--", str(self._directory(host, name))])
 
-    def load(self, cell: Cell, environment: BenchEnvironment, *, warmup_s: int) -> VisitLoad:
+    def load(self, cell: Cell, environment: BenchEnvironment, *, warmup_s: int) -> TrialLoad:
         """The cell's load: fio's own ramp warms up. Raises GrampusError."""
         point = cell.point
         members = {}

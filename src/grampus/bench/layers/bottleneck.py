@@ -1,4 +1,4 @@
-"""Which layer a visit was held up by, and the evidence for it. Pure."""
+"""Which layer a trial was held up by, and the evidence for it. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grampus.state.matrix_layers import BottleneckWord, Layer
 # From this share of its limit on, a layer makes what is above it wait.
 AT_LIMIT_SHARE = 0.9
 # From this share of a medium's limit on, some of what was done passed by it. Hard disks that
-# nothing passes by were seen at up to 104% over a visit, at up to 133% in a second (2026-11-26).
+# nothing passes by were seen at up to 104% over a trial, at up to 133% in a second (2026-11-26).
 PASSES_LIMIT_SHARE = 1.25
 # Of the load's threads, those that wait for one and the same thing.
 WAITING_SHARE = 0.5

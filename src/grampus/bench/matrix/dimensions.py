@@ -204,7 +204,7 @@ class Point(Frozen):
         Literal["keep", "osd", "all"],
         Dimension(
             "load",
-            "what is dropped before each visit: nothing, the caches of OSDs and of their hosts' "
+            "what is dropped before each trial: nothing, the caches of OSDs and of their hosts' "
             "kernels, or the servers' buffer pools too",
         ),
     ] = "keep"

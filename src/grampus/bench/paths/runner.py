@@ -198,7 +198,7 @@ class PathsRounds:
                     self._took_s[block.name] = fixed_s
 
     def _decide_blocks(self, number: int, remaining_s: float) -> list[BlockName]:
-        """What round `number` visits: all that is tried, or not the write paths when late."""
+        """What round `number` measures: all that is tried, or not the write paths when late."""
         plan = self._plan
         names = [name for name in plan.order[number - 1] if self._is_tried(name)]
         write_paths = [name for name in names if plan.block(name).is_write_path]

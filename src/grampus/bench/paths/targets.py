@@ -179,6 +179,6 @@ def decide_paths_warnings(
 
 
 def _planned_rounds(run: PathsRun, arm: str) -> int:
-    """In how many rounds the run was to visit the block of that arm."""
+    """In how many rounds the run was to measure the block of that arm."""
     block = arm.removesuffix("-raw").removesuffix("-xfs")
     return sum(block in order for order in run.order)

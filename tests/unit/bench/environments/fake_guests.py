@@ -27,7 +27,7 @@ class FakeEnvironmentGuests:
         self.has_image = True
 
     def ensure_serving(self, spec: DatabaseSpec) -> None:
-        assert self.has_image, "a visit would wait for it"
+        assert self.has_image, "a trial would wait for it"
         if self.running.get(spec.name) == spec.parameters:
             return
         if spec.name not in self._stopped:

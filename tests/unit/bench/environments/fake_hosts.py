@@ -1,4 +1,4 @@
-"""What a visit changes of hosts and OSDs: control groups, kernels and options, behind one fuse."""
+"""What a trial changes of hosts and OSDs: control groups, kernels and options, behind one fuse."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 from grampus.bench.drivers.outcome import DriverFailure
 from grampus.core.errors import RefusedError
 from grampus.core.units import GIB, MIB
-from tests.unit.bench.environments.visited import FIO, UPDATE, sample_of, visit
+from tests.unit.bench.environments.measured_cells import FIO, UPDATE, measure, sample_of
 from tests.unit.bench.environments.world import EnvironmentWorld
 
 
@@ -19,7 +19,7 @@ def test_a_full_volume_is_not_loaded(tmp_path: Path) -> None:
     world.place().prepare([UPDATE])
     world.databases.free_bytes = [5 * MIB]
     with pytest.raises(RefusedError, match="are full"):
-        visit(world, UPDATE)
+        measure(world, UPDATE)
     assert not world.hosts[0].clients
 
 
@@ -30,7 +30,7 @@ def test_a_volume_that_was_filled_meanwhile_leaves_no_figures(
     world = EnvironmentWorld(tmp_path)
     world.place().prepare([UPDATE])
     world.databases.free_bytes = [GIB, free_bytes]
-    outcome = visit(world, UPDATE).outcome
+    outcome = measure(world, UPDATE).outcome
     assert len(world.hosts[0].clients) == 4
     if is_figure:
         assert not isinstance(outcome, DriverFailure)
@@ -44,4 +44,4 @@ def test_what_has_no_database_is_not_looked_at(tmp_path: Path) -> None:
     world = EnvironmentWorld(tmp_path)
     world.place().prepare([FIO])
     world.databases.free_bytes = [0]
-    sample_of(visit(world, FIO))
+    sample_of(measure(world, FIO))

@@ -16,14 +16,14 @@ from grampus.bench.environments.environment_records import ENVIRONMENT_RECORD, B
 from grampus.bench.environments.pools import READ_NOTE
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.measured_ports import IoDevice
-from grampus.bench.visits.place import CellPlace
+from grampus.bench.trials.place import CellPlace
 from grampus.core.errors import GrampusError, NotFoundError
 from grampus.core.units import GIB, MIB
 from grampus.hosts.port import BlockLimit
 from grampus.state.matrix_layers import SeriesPoint
 from tests.fakes.interruption import stopped_runs
 from tests.fakes.sysbench_host import FakeCommand
-from tests.unit.bench.environments.visited import (
+from tests.unit.bench.environments.measured_cells import (
     ALL,
     FIO,
     GUEST,
@@ -31,8 +31,8 @@ from tests.unit.bench.environments.visited import (
     READ,
     UPDATE,
     WRITE,
+    measure,
     sample_of,
-    visit,
 )
 from tests.unit.bench.environments.world import LAB, EnvironmentWorld, make_cell, option
 
@@ -66,7 +66,7 @@ def test_what_is_there_is_used(tmp_path: Path) -> None:
     assert world.place().prepare(ALL) == {}
     assert [len(host.spawned) for host in world.hosts] == loads
     assert [len(host.clients) for host in world.hosts] == clients
-    assert sample_of(visit(world, UPDATE)).operations_per_s > 0
+    assert sample_of(measure(world, UPDATE)).operations_per_s > 0
 
 
 def test_an_environment_that_is_too_small_is_made_anew(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_an_environment_that_is_too_small_is_made_anew(tmp_path: Path) -> None:
     assert second.spec.memory_bytes > first.spec.memory_bytes
 
 
-def test_a_visit_sets_the_servers_and_runs_one_sysbench_each(tmp_path: Path) -> None:
+def test_a_trial_sets_the_servers_and_runs_one_sysbench_each(tmp_path: Path) -> None:
     world = EnvironmentWorld(tmp_path)
     cells = [
         make_cell(workload="update-index", databases=2, trx_commit=0, buffer_ratio=4.0),
@@ -90,7 +90,7 @@ def test_a_visit_sets_the_servers_and_runs_one_sysbench_each(tmp_path: Path) -> 
         name = f"{environment_name(cells[0])}-{number}"
         world.add_device(IoDevice("volume", name, "h1", f"/dev/loop{5 + number}"), reads=600)
     world.add_device(IoDevice("volume", "somebody-elses", "h1", "/dev/loop8"), reads=9)
-    measured = visit(world, cells[0])
+    measured = measure(world, cells[0])
     sample = sample_of(measured)
     host = world.hosts[0]
     warm_ups, clients = host.clients[:2], host.clients[2:]
@@ -116,13 +116,13 @@ def test_a_visit_sets_the_servers_and_runs_one_sysbench_each(tmp_path: Path) -> 
     assert measured.calm_s == pytest.approx(SETTLE_S, abs=POLL_S)
     assert (measured.change_s, measured.load_s) == (0, 0)
 
-    visit(world, cells[1])
+    measure(world, cells[1])
     assert len(world.databases.restarts) == 1
     (argv,) = host.clients[-1:]
     assert "--point_selects=8" in argv
     assert any(word.endswith("/oltp_read_write.lua") for word in argv)
     # Back again: what was set goes.
-    visit(world, cells[0])
+    measure(world, cells[0])
     assert len(world.databases.restarts) == 2
     record = world.databases.records[f"{environment_name(cells[0])}-1"]
     assert "innodb_doublewrite" not in record.started_parameters
@@ -148,10 +148,10 @@ def test_volumes_are_attached_through_the_driver_of_their_cell(tmp_path: Path) -
     assert world.databases.drivers == {f"{environment_name(served)}-1": "qsd"}
     assert world.volumes.drivers == {f"{environment_name(fio)}-1": "volumed"}
     for cell in (best, served, fio):
-        sample_of(visit(world, cell))
+        sample_of(measure(world, cell))
     # Started again as the product would.
     world.databases.drivers.clear()
-    sample_of(visit(world, served))
+    sample_of(measure(world, served))
     assert world.databases.drivers == {f"{environment_name(served)}-1": "qsd"}
 
 
@@ -163,8 +163,8 @@ def test_coded_images_are_in_a_pool_of_their_own(tmp_path: Path) -> None:
     (record,) = world.databases.records.values()
     assert record.spec.pool == "databases-k2m1"
     assert world.pools.codes == {"databases-k2m1": "k2m1", environment_name(objects): "k2m1"}
-    sample_of(visit(world, coded))
-    sample_of(visit(world, objects))
+    sample_of(measure(world, coded))
+    sample_of(measure(world, objects))
     world.place().dismantle()
     assert world.is_empty
 
@@ -206,7 +206,7 @@ def test_each_client_of_rbd_bench_has_an_image_of_its_own(tmp_path: Path) -> Non
     world = EnvironmentWorld(tmp_path)
     cell = make_cell(workload="rbd-read", volumes=2, clients=2)
     world.place().prepare([cell])
-    sample_of(visit(world, cell))
+    sample_of(measure(world, cell))
     images = [argv[-1] for host in world.hosts for argv in host.clients]
     assert len(set(images)) == 4
     # All of their operations are the load's.
@@ -231,7 +231,7 @@ def test_servers_of_both_runtimes_are_side_by_side(tmp_path: Path) -> None:
     for name, cell in cells.items():
         record = world.databases.records[f"{environment_name(cell)}-1"]
         assert record.spec.runtime == name
-        sample_of(visit(world, cell))
+        sample_of(measure(world, cell))
     fio = make_cell(workload="fio-read", runtime="bare", block_bytes=4096)
     assert "beside no server" in world.place().prepare([fio])[fio.cell_id]
 
@@ -245,7 +245,7 @@ def test_a_server_that_was_stopped_is_started(tmp_path: Path) -> None:
     world = EnvironmentWorld(tmp_path)
     world.place().prepare([UPDATE])
     world.databases.stopped = set(world.databases.records)
-    sample_of(visit(world, UPDATE))
+    sample_of(measure(world, UPDATE))
     assert not world.databases.stopped
 
 
@@ -253,7 +253,7 @@ def test_a_rate_is_shared_out_among_the_clients(tmp_path: Path) -> None:
     world = EnvironmentWorld(tmp_path)
     cell = make_cell(databases=2, clients=2, rate=400.0)
     world.place().prepare([cell])
-    measured = visit(world, cell)
+    measured = measure(world, cell)
     assert measured.loop == "open"
     assert len(world.hosts[0].clients) == 8
     assert {option(argv, "rate") for argv in world.hosts[0].clients} == {"100"}
@@ -273,7 +273,7 @@ def test_a_client_that_dies_is_a_failure_and_no_number(tmp_path: Path, phase: st
         return ordinary(argv)
 
     host.plays["sysbench"] = play
-    measured = visit(world, UPDATE)
+    measured = measure(world, UPDATE)
     assert isinstance(measured.outcome, DriverFailure)
     assert measured.outcome.kind == "killed"
     assert measured.client is None
@@ -288,7 +288,7 @@ def test_objects_are_read_on_the_host_that_wrote_them(tmp_path: Path) -> None:
         (fill,) = host.clients
         assert option(fill, "run-name") == name
         assert option(fill, "max-objects") == "16"
-    measured = visit(world, READ)
+    measured = measure(world, READ)
     sample = sample_of(measured)
     for host, name in zip(world.hosts, ("client-1", "client-2"), strict=True):
         assert "rand" in host.clients[-1]
@@ -302,7 +302,7 @@ def test_objects_are_read_on_the_host_that_wrote_them(tmp_path: Path) -> None:
 def test_written_objects_are_removed_after_each_run(tmp_path: Path) -> None:
     world = EnvironmentWorld(tmp_path)
     world.place().prepare([WRITE])
-    visit(world, WRITE)
+    measure(world, WRITE)
     cleanups = [argv for argv in world.hosts[0].commands if "cleanup" in argv]
     assert len(cleanups) == 2, "the warm-up and the run"
     assert all(option(argv, "prefix") == "benchmark_data_h1_42_object" for argv in cleanups)
@@ -316,7 +316,7 @@ def test_fio_writes_into_a_file_of_the_data_sets_size(tmp_path: Path) -> None:
     name = environment_name(FIO)
     assert world.hosts[0].sizes == {f"/mnt/{name}-1/bench.data": 64 * MIB}
     assert world.hosts[1].sizes == {f"/mnt/{name}-2/bench.data": 64 * MIB}
-    measured = visit(world, FIO)
+    measured = measure(world, FIO)
     sample_of(measured)
     assert measured.bytes_per_operation == 4096
     job = world.hosts[0].text(f"/data/bench/stands/{name}-1/1/load.fio")
@@ -328,11 +328,11 @@ def test_fio_writes_into_a_file_of_the_data_sets_size(tmp_path: Path) -> None:
 def test_a_cell_without_an_environment_is_refused(tmp_path: Path) -> None:
     world = EnvironmentWorld(tmp_path)
     with pytest.raises(NotFoundError, match="is not there"):
-        visit(world, UPDATE)
+        measure(world, UPDATE)
     world.place().prepare([UPDATE])
     world.databases.records.popitem()
     with pytest.raises(NotFoundError, match="is not there"):
-        visit(world, UPDATE)
+        measure(world, UPDATE)
 
 
 def test_what_cannot_be_made_leaves_the_others_as_they_are(tmp_path: Path) -> None:
@@ -343,12 +343,12 @@ def test_what_cannot_be_made_leaves_the_others_as_they_are(tmp_path: Path) -> No
     assert set(reasons) == {small.cell_id, UPDATE.cell_id}
     assert "InnoDB" in reasons[small.cell_id]
     assert "does not start" in reasons[UPDATE.cell_id]
-    sample_of(visit(world, WRITE))
+    sample_of(measure(world, WRITE))
     with pytest.raises(NotFoundError):
-        visit(world, UPDATE)
+        measure(world, UPDATE)
     world.databases.failing = None
     assert world.place().prepare([UPDATE]) == {}
-    sample_of(visit(world, UPDATE))
+    sample_of(measure(world, UPDATE))
 
 
 @pytest.mark.parametrize("cell", ALL, ids=lambda cell: cell.point.workload)
@@ -369,7 +369,7 @@ def test_everything_made_is_removed(tmp_path: Path) -> None:
     world.place().dismantle()
     world.place().prepare(ALL)
     for cell in ALL:
-        visit(world, cell)
+        measure(world, cell)
     assert not world.is_empty
     world.place().dismantle()
     assert world.is_empty
@@ -386,7 +386,7 @@ def test_a_kill_at_any_moment_of_preparing_is_gone_on_from(tmp_path: Path) -> No
     for point, world in runs:
         assert world.place().prepare(cells) == {}, point
         for cell in cells:
-            sample_of(visit(world, cell))
+            sample_of(measure(world, cell))
         environments = world.store.all(ENVIRONMENT_RECORD, LAB, BenchEnvironment)
         assert len(environments) == 4
         assert all(environment.ready for environment in environments.values())
@@ -480,14 +480,14 @@ def test_clients_of_a_killed_run_are_ended_first(tmp_path: Path) -> None:
         ({0: 22, 2: 12}, "osd.0 and osd.1 were down while it was measured"),
     ],
 )
-def test_an_osd_that_fell_and_came_back_spoils_the_visit(
+def test_an_osd_that_fell_and_came_back_spoils_the_trial(
     tmp_path: Path, after: dict[int, int], said: str | None
 ) -> None:
-    """Between the looks before and after a visit the cluster can be ill and well again."""
+    """Between the looks before and after a trial the cluster can be ill and well again."""
     world = EnvironmentWorld(tmp_path)
     world.place().prepare([UPDATE])
     world.cluster.osd_maps = [{0: 5, 1: 9, 2: 12}, after]
-    outcome = visit(world, UPDATE).outcome
+    outcome = measure(world, UPDATE).outcome
     if said is None:
         assert not isinstance(outcome, DriverFailure)
     else:
@@ -504,7 +504,7 @@ def test_what_the_system_refuses_is_the_reason_of_its_cells_alone(tmp_path: Path
         FIO.cell_id: "What it stands on could not be made: The system refused it: job.fio: "
         "No space left on device."
     }
-    assert sample_of(visit(world, UPDATE)).operations_per_s > 0
+    assert sample_of(measure(world, UPDATE)).operations_per_s > 0
 
 
 def test_unfit_is_said_and_never_raised(tmp_path: Path) -> None:
@@ -516,14 +516,14 @@ def test_unfit_is_said_and_never_raised(tmp_path: Path) -> None:
     assert world.place().why_unfit() == "The cluster does not answer: No MON answers."
 
 
-def test_what_the_monitors_saw_comes_with_a_visit(tmp_path: Path) -> None:
+def test_what_the_monitors_saw_comes_with_a_trial(tmp_path: Path) -> None:
     world = EnvironmentWorld(tmp_path)
     world.place().prepare([UPDATE, FIO])
     world.add_device()
     point = SeriesPoint(at_s=1, kind="machine", name="machine", values={"cpu_share": 0.5})
     world.monitors.points, world.monitors.gaps = [point], ["A gap."]
     for cell in (UPDATE, FIO):
-        watched = visit(world, cell).watched
+        watched = measure(world, cell).watched
         assert watched is not None
         assert point in watched.points
         assert watched.gaps == ("A gap.",)
@@ -549,7 +549,7 @@ def test_monitors_know_limits_and_drivers(tmp_path: Path) -> None:
         IoDevice("daemon", "osd-0", "h1", "/dev/loop3", limit),
         IoDevice("volume", name, "h1", "/dev/loop4", control_socket="/control"),
     ]
-    watched = visit(world, cell).watched
+    watched = measure(world, cell).watched
     assert watched is not None
     assert watched.subjects.limits == {"osd-0@h1": limit}
     assert watched.subjects.volumes == {name: f"volumed-{name}@h1"}
@@ -565,15 +565,15 @@ def test_monitors_know_limits_and_drivers(tmp_path: Path) -> None:
         (make_cell(workload="rados-read", caches="all"), 0, 1),
     ],
 )
-def test_caches_are_dropped_before_a_visit(
+def test_caches_are_dropped_before_a_trial(
     tmp_path: Path, cell: Cell, restarts: int, dropped: int
 ) -> None:
     world = EnvironmentWorld(tmp_path)
     world.place().prepare([cell])
-    # The first visit brings the servers to their settings.
-    visit(world, cell)
+    # The first trial brings the servers to their settings.
+    measure(world, cell)
     before = len(world.databases.restarts)
-    visit(world, cell)
+    measure(world, cell)
     assert len(world.databases.restarts) - before == restarts
     assert world.cluster.dropped == 2 * dropped
     assert {host.dropped for host in world.hosts} == {2 * dropped}
@@ -583,7 +583,7 @@ def test_a_server_whose_pool_shall_be_empty_reads_none_at_its_start(tmp_path: Pa
     world = EnvironmentWorld(tmp_path)
     cell = make_cell(workload="point-select", caches="all")
     world.place().prepare([cell])
-    visit(world, cell)
+    measure(world, cell)
     (record,) = world.databases.records.values()
     assert record.started_parameters["innodb_buffer_pool_load_at_startup"] == "OFF"
     assert record.started_parameters["innodb_buffer_pool_dump_at_shutdown"] == "OFF"
@@ -594,7 +594,7 @@ def test_monitors_are_left_out_where_a_cell_says_so(tmp_path: Path) -> None:
     cell = make_cell(workload="point-select", monitors="none")
     assert environment_name(cell) == environment_name(make_cell(workload="point-select"))
     world.place().prepare([cell])
-    measured = visit(world, cell)
+    measured = measure(world, cell)
     assert measured.watched is None
     assert measured.client is not None
     assert world.monitors.watches == []

@@ -44,7 +44,7 @@ from tests.unit.bench.environments.world import make_cell
         ({"runtime": "vm"}, False),
     ],
 )
-def test_cells_share_what_a_visit_cannot_change(other: dict[str, Any], same: bool) -> None:
+def test_cells_share_what_a_trial_cannot_change(other: dict[str, Any], same: bool) -> None:
     base = {"workload": "update-index"}
     name = environment_name(make_cell(**base))
     assert (environment_name(make_cell(**{**base, **other})) == name) is same

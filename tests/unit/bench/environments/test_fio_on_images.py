@@ -15,7 +15,7 @@ from grampus.bench.environments.environment_plan import (
 from grampus.bench.environments.fio_loads import ACCESSES
 from grampus.bench.matrix.workloads import WORKLOADS, WorkloadName
 from tests.fakes.sysbench_host import FakeCommand
-from tests.unit.bench.environments.visited import BY_FIO, IMAGE, sample_of, visit
+from tests.unit.bench.environments.measured_cells import BY_FIO, IMAGE, measure, sample_of
 from tests.unit.bench.environments.world import EnvironmentWorld, make_cell
 
 
@@ -23,7 +23,7 @@ def test_an_image_is_loaded_through_librbd(tmp_path: Path) -> None:
     world = EnvironmentWorld(tmp_path)
     world.place().prepare([BY_FIO])
     name = environment_name(BY_FIO)
-    measured = visit(world, BY_FIO)
+    measured = measure(world, BY_FIO)
     for number, host in enumerate(world.hosts, start=1):
         job = host.text(f"/data/bench/stands/{name}-{number}/load.fio").splitlines()
         for line in (
@@ -59,15 +59,15 @@ def test_both_drivers_have_the_same_images(tmp_path: Path) -> None:
     assert world.place().prepare([BY_FIO, beside]) == {}
     assert environment_name(BY_FIO) == environment_name(beside) == environment_name(IMAGE)
     assert len(world.volumes.records) == 2
-    sample_of(visit(world, beside))
-    sample_of(visit(world, BY_FIO))
+    sample_of(measure(world, beside))
+    sample_of(measure(world, BY_FIO))
 
 
 def test_each_client_has_an_image_of_its_own(tmp_path: Path) -> None:
     world = EnvironmentWorld(tmp_path)
     cell = make_cell(workload="fio-rbd-randwrite", volumes=2, clients=2)
     world.place().prepare([cell])
-    sample_of(visit(world, cell))
+    sample_of(measure(world, cell))
     jobs = [f.content for h in world.hosts for f in h.files.values() if "rbdname" in f.content]
     names = {line for job in jobs for line in job.splitlines() if line.startswith("rbdname=")}
     assert len(jobs) == len(names) == 4
@@ -87,7 +87,7 @@ def test_an_image_that_fio_cannot_open_is_a_reason(tmp_path: Path) -> None:
         host.plays["fio"] = lambda argv: FakeCommand(
             argv, ["fio: rbd_open failed."], returncode=1, stderr=""
         )
-    outcome = visit(world, BY_FIO).outcome
+    outcome = measure(world, BY_FIO).outcome
     assert isinstance(outcome, DriverFailure)
     assert "rbd_open failed" in outcome.reason
 

@@ -76,7 +76,7 @@ def test_load_generators_of_volumes_and_pools_are_where_databases_would_be(
     assert [len(host.sizes) for host in world.hosts] == [0, 2]
 
 
-def test_a_visit_has_the_budgets_of_its_layout_and_no_more(tmp_path: Path) -> None:
+def test_a_trial_has_the_budgets_of_its_layout_and_no_more(tmp_path: Path) -> None:
     world = _world(tmp_path)
     world.place().prepare([APART, TOGETHER])
     _measure(world, APART)
@@ -112,7 +112,7 @@ def test_without_hosts_of_both_kinds_no_budget_is_imposed(tmp_path: Path) -> Non
     assert world.layout.imposed == []
 
 
-def test_a_kill_at_any_moment_of_a_visit_leaves_no_budget_behind(tmp_path: Path) -> None:
+def test_a_kill_at_any_moment_of_a_trial_leaves_no_budget_behind(tmp_path: Path) -> None:
     def start(_: int) -> EnvironmentWorld:
         world = _world(tmp_path)
         world.place().prepare([APART, TOGETHER])

@@ -1,4 +1,4 @@
-"""What follows from how the clients of a visit ended."""
+"""What follows from how the clients of a trial ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The monitors of a visit on hosts that play probe and server."""
+"""The monitors of a trial on hosts that play probe and server."""
 
 from __future__ import annotations
 

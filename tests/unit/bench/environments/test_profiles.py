@@ -60,7 +60,7 @@ def test_the_server_has_what_its_profile_sets() -> None:
     assert decide_parameters(optane, decide_environment(optane))["performance_schema"] == "OFF"
 
 
-def test_a_profile_is_set_for_its_visit_and_the_osds_restarted(tmp_path: Path) -> None:
+def test_a_profile_is_set_for_its_trial_and_the_osds_restarted(tmp_path: Path) -> None:
     world = EnvironmentWorld(tmp_path)
     world.place().prepare([UNTUNED, TUNED])
     tuning = world.tuning

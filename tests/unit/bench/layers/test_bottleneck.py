@@ -1,4 +1,4 @@
-"""Which layer held a visit up."""
+"""Which layer held a trial up."""
 
 from __future__ import annotations
 

@@ -15,14 +15,14 @@ import pytest
 from grampus.state.matrix_runs import MatrixRun
 from tests.fakes.interruption import Killed, stopped_runs
 from tests.unit.bench.matrix.made_suites import made_content
-from tests.unit.bench.visits.made_place import PREPARE_S, World
+from tests.unit.bench.trials.made_place import PREPARE_S, World
 
 # One pair of arms, twice: in an order and, once more, the other way round.
 CHANGED = {
     "dimensions": {"media": ["hdd", "nvme"]},
     "conclusions": made_content()["conclusions"][:1],
 }
-VISITS = 4
+TRIALS = 4
 UNMADE = "There is no room for it."
 
 
@@ -33,33 +33,33 @@ def _start(directory: Path) -> Callable[[int], World]:
 @pytest.fixture
 def plan(tmp_path: Path) -> MatrixRun:
     plan = World(tmp_path / "planned", **CHANGED).plan(rounds=2)
-    assert len(plan.visits) == VISITS
+    assert len(plan.visits) == TRIALS
     return plan
 
 
 def _check_whole(world: World, run: MatrixRun) -> None:
-    """All visits are there, once, in order, each with its figures; nothing else is."""
-    visits = world.visits(run)
-    assert [(one.cell_id, one.round) for one in visits] == [
+    """All trials are there, once, in order, each with its figures; nothing else is."""
+    trials = world.trials(run)
+    assert [(one.cell_id, one.round) for one in trials] == [
         (one.cell_id, one.round) for one in run.visits
     ]
-    assert all(one.figures is not None for one in visits)
+    assert all(one.figures is not None for one in trials)
     file = world.archive.run_dir(run.run_id) / "visits.jsonl"
-    assert file.read_bytes().count(b"\n") == VISITS
-    assert all(world.archive.series(run.run_id, one.cell_id, one.round) for one in visits)
+    assert file.read_bytes().count(b"\n") == TRIALS
+    assert all(world.archive.series(run.run_id, one.cell_id, one.round) for one in trials)
     assert run.ended_at_s is not None
     assert world.archive.load(run.run_id) == run
     assert not world.place.is_quiet
 
 
-def test_a_killed_run_loses_at_most_the_visit_under_way(tmp_path: Path, plan: MatrixRun) -> None:
+def test_a_killed_run_loses_at_most_the_trial_under_way(tmp_path: Path, plan: MatrixRun) -> None:
     for point, world in stopped_runs(_start(tmp_path), lambda world: world.run(plan), more_than=40):
-        kept = world.visits(plan)
+        kept = world.trials(plan)
         world.revive()
         run = world.run(plan)
         _check_whole(world, run)
-        assert world.visits(run)[: len(kept)] == kept, f"stopped at {point}"
-        assert len(world.place.measured) <= VISITS + 1, f"stopped at {point}"
+        assert world.trials(run)[: len(kept)] == kept, f"stopped at {point}"
+        assert len(world.place.measured) <= TRIALS + 1, f"stopped at {point}"
         assert not world.place.made
 
 
@@ -100,7 +100,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_gone_on_with(
             assert not world.place.made, f"interrupted at {point}"
         run = world.run(plan)
         _check_whole(world, run)
-        assert len(world.place.measured) <= VISITS + 1, f"interrupted at {point}"
+        assert len(world.place.measured) <= TRIALS + 1, f"interrupted at {point}"
 
 
 def test_a_cell_that_cannot_be_made_is_told_once_however_often_it_is_killed(
@@ -114,9 +114,9 @@ def test_a_cell_that_cannot_be_made_is_told_once_however_often_it_is_killed(
     for _, world in stopped_runs(start, lambda world: world.run(plan), more_than=25):
         world.revive()
         run = world.run(plan)
-        marked = [one for one in world.visits(run) if one.marked is not None]
+        marked = [one for one in world.trials(run) if one.marked is not None]
         assert [one.marked for one in marked] == [UNMADE]
-        assert len(world.visits(run)) == 2 + 1
+        assert len(world.trials(run)) == 2 + 1
 
 
 def test_a_run_with_a_budget_ends_whole_however_often_it_is_killed(
@@ -130,8 +130,8 @@ def test_a_run_with_a_budget_ends_whole_however_often_it_is_killed(
         run = world.run(bounded)
         assert run.ended_at_s is not None
         assert run.cut_short is not None
-        visited = [(one.cell_id, one.round) for one in world.visits(run)]
+        measured = [(one.cell_id, one.round) for one in world.trials(run)]
         planned = [(one.cell_id, one.round) for one in run.visits]
-        assert visited == planned[: len(visited)]
-        assert len(visited) <= 2
+        assert measured == planned[: len(measured)]
+        assert len(measured) <= 2
         assert not world.place.made

@@ -1,10 +1,10 @@
-"""Cells of every kind of environment, and a visit to one."""
+"""Cells of every kind of environment, and one measurement of a cell."""
 
 from __future__ import annotations
 
 from grampus.bench.drivers.together import JointSample
 from grampus.bench.matrix.cells import Cell
-from grampus.bench.visits.place import Measured
+from grampus.bench.trials.place import Measured
 from tests.unit.bench.environments.world import EnvironmentWorld, make_cell
 
 UPDATE = make_cell(workload="update-index", copies=2, databases=2)
@@ -18,7 +18,7 @@ GUEST = make_cell(workload="update-index", runtime="vm", driver="librbd", databa
 ALL = (UPDATE, READ, WRITE, FIO, CODED, IMAGE, BY_FIO, GUEST)
 
 
-def visit(world: EnvironmentWorld, cell: Cell) -> Measured:
+def measure(world: EnvironmentWorld, cell: Cell) -> Measured:
     """What measuring the cell brought."""
     return world.place().measure(cell, warmup_s=cell.warmup_s, measure_s=cell.measure_s)
 

@@ -11,10 +11,10 @@ import pytest
 
 from grampus.bench.drivers.client_bound import ClientVerdict
 from grampus.bench.drivers.outcome import DriverFailure
-from grampus.bench.visits.visiting import FIT_TIMEOUT_S
+from grampus.bench.trials.trial_runner import FIT_TIMEOUT_S
 from grampus.core.errors import GrampusError, RefusedError
-from grampus.state.matrix_runs import MatrixRun, PlannedVisit, Spent, Visit
-from tests.unit.bench.visits.made_place import PREPARE_S, World
+from grampus.state.matrix_runs import MatrixRun, PlannedTrial, Spent, Trial
+from tests.unit.bench.trials.made_place import PREPARE_S, World
 from tests.unit.full_disk import files_of_at_most
 
 NOT_HEALTHY = "The cluster is not healthy (1 OSD is down)."
@@ -29,38 +29,38 @@ def _rising(second: int) -> float:
     return 100.0 + second
 
 
-def _visited(world: World, run: MatrixRun) -> list[tuple[str, int]]:
-    return [(visit.cell_id, visit.round) for visit in world.visits(run)]
+def _measured(world: World, run: MatrixRun) -> list[tuple[str, int]]:
+    return [(trial.cell_id, trial.round) for trial in world.trials(run)]
 
 
 def _planned(run: MatrixRun) -> list[tuple[str, int]]:
     return [(one.cell_id, one.round) for one in run.visits]
 
 
-def _of(world: World, run: MatrixRun, cell_id: str) -> list[Visit]:
-    return [visit for visit in world.visits(run) if visit.cell_id == cell_id]
+def _of(world: World, run: MatrixRun, cell_id: str) -> list[Trial]:
+    return [trial for trial in world.trials(run) if trial.cell_id == cell_id]
 
 
-def test_a_run_visits_everything_in_its_order_and_leaves_nothing(world: World) -> None:
+def test_a_run_measures_everything_in_its_order_and_leaves_nothing(world: World) -> None:
     plan = world.plan()
     run = world.run(plan)
-    assert _visited(world, run) == _planned(plan)
+    assert _measured(world, run) == _planned(plan)
     assert run.cut_short is None
     assert run.ended_at_s == world.clock.now().timestamp()
     assert world.archive.load(run.run_id) == run
     assert world.archive.latest_unfinished(run.suite, run.scale) is None
     assert not world.place.made
     assert not world.place.is_quiet
-    for visit in world.visits(run):
-        assert visit.marked is None
-        assert visit.figures is not None
-        assert visit.figures.operations_per_s == 100.0
-        assert visit.ended_at_s - visit.started_at_s == 8
-        raw = world.archive.run_dir(run.run_id) / "raw" / visit.cell_id / str(visit.round)
-        assert (raw / "sysbench.txt").read_text() == f"6 s of {visit.cell_id}"
+    for trial in world.trials(run):
+        assert trial.marked is None
+        assert trial.figures is not None
+        assert trial.figures.operations_per_s == 100.0
+        assert trial.ended_at_s - trial.started_at_s == 8
+        raw = world.archive.run_dir(run.run_id) / "raw" / trial.cell_id / str(trial.round)
+        assert (raw / "sysbench.txt").read_text() == f"6 s of {trial.cell_id}"
 
 
-def test_everything_is_prepared_once_before_the_first_visit(world: World) -> None:
+def test_everything_is_prepared_once_before_the_first_trial(world: World) -> None:
     plan = world.plan()
     world.run(plan)
     assert [sorted(one) for one in world.place.prepared] == [
@@ -85,16 +85,16 @@ def test_a_run_that_has_ended_is_not_made_again(world: World) -> None:
 
 
 def _two_rounds(
-    run: MatrixRun, visits: Sequence[Visit], _missing: Sequence[PlannedVisit]
+    run: MatrixRun, trials: Sequence[Trial], _missing: Sequence[PlannedTrial]
 ) -> str | None:
-    return "Enough is known." if len(visits) == 2 * len(run.cells) else None
+    return "Enough is known." if len(trials) == 2 * len(run.cells) else None
 
 
 def test_a_run_ends_when_enough_is_known(world: World) -> None:
     world.enough = _two_rounds
     plan = world.plan()
     run = world.run(plan)
-    assert _visited(world, run) == _planned(plan)[: 2 * len(plan.cells)]
+    assert _measured(world, run) == _planned(plan)[: 2 * len(plan.cells)]
     assert (run.cut_short, run.enough) == (None, "Enough is known.")
     assert run.ended_at_s is not None
     assert not world.place.made
@@ -104,8 +104,8 @@ def test_a_run_that_was_killed_when_enough_was_known_prepares_nothing_again(worl
     plan = world.plan()
     whole = world.run(plan.model_copy(update={"run_id": "20260101-000000-another"}))
     world.archive.begin(plan)
-    for visit in world.visits(whole)[: 2 * len(plan.cells)]:
-        world.archive.append(plan.run_id, visit)
+    for trial in world.trials(whole)[: 2 * len(plan.cells)]:
+        world.archive.append(plan.run_id, trial)
     world.enough, prepared = _two_rounds, len(world.place.prepared)
     assert world.run(plan).enough == "Enough is known."
     assert len(world.place.prepared) == prepared
@@ -161,7 +161,7 @@ def test_what_is_marked_and_what_is_not_finished_is_told_at_once(world: World) -
     ]
 
 
-# What ends in a marked visit.
+# What ends in a marked trial.
 
 
 def test_a_broken_cell_is_marked_and_the_others_are_measured(world: World) -> None:
@@ -169,15 +169,15 @@ def test_a_broken_cell_is_marked_and_the_others_are_measured(world: World) -> No
     broken = plan.visits[1].cell_id
     world.place.failures[broken] = GrampusError("The server of it-1 does not answer.", "Look.")
     run = world.run(plan)
-    assert _visited(world, run) == _planned(plan)
-    for visit in world.visits(run):
-        assert (visit.figures is None) == (visit.cell_id == broken)
+    assert _measured(world, run) == _planned(plan)
+    for trial in world.trials(run):
+        assert (trial.figures is None) == (trial.cell_id == broken)
     assert {one.marked for one in _of(world, run, broken)} == {
         "The server of it-1 does not answer."
     }
 
 
-def test_a_client_that_dies_marks_the_visit_and_its_output_is_kept(world: World) -> None:
+def test_a_client_that_dies_marks_the_trial_and_its_output_is_kept(world: World) -> None:
     plan = world.plan()
     dying = plan.visits[0].cell_id
     reason = "Client h2 has no figures: sysbench was killed (signal 9)."
@@ -188,7 +188,7 @@ def test_a_client_that_dies_marks_the_visit_and_its_output_is_kept(world: World)
     assert len(list(raw.glob("*/sysbench.txt"))) == 3
 
 
-def test_a_full_disk_at_the_place_marks_the_visit(world: World) -> None:
+def test_a_full_disk_at_the_place_marks_the_trial(world: World) -> None:
     plan = world.plan()
     full = plan.visits[2].cell_id
     world.place.failures[full] = GrampusError("The pool rbd is full.", "Add OSDs.")
@@ -198,7 +198,7 @@ def test_a_full_disk_at_the_place_marks_the_visit(world: World) -> None:
     }
 
 
-def test_a_file_that_cannot_be_written_marks_the_visit_and_the_run_goes_on(world: World) -> None:
+def test_a_file_that_cannot_be_written_marks_the_trial_and_the_run_goes_on(world: World) -> None:
     plan = world.plan()
     full = plan.visits[2].cell_id
     world.place.failures[full] = OSError(errno.ENOSPC, "No space left on device", "job.fio")
@@ -206,10 +206,10 @@ def test_a_file_that_cannot_be_written_marks_the_visit_and_the_run_goes_on(world
     assert {(one.marked, one.figures) for one in _of(world, run, full)} == {
         ("The system refused it: job.fio: No space left on device.", None)
     }
-    assert _visited(world, run) == _planned(plan)
+    assert _measured(world, run) == _planned(plan)
 
 
-def test_what_cannot_be_made_has_one_marked_visit_and_no_others(world: World) -> None:
+def test_what_cannot_be_made_has_one_marked_trial_and_no_others(world: World) -> None:
     plan = world.plan()
     unmade = plan.visits[3].cell_id
     world.place.unmade[unmade] = "No pool of 5 copies can be made on 3 hosts."
@@ -217,7 +217,7 @@ def test_what_cannot_be_made_has_one_marked_visit_and_no_others(world: World) ->
     assert [(one.round, one.marked) for one in _of(world, run, unmade)] == [
         (1, "No pool of 5 copies can be made on 3 hosts.")
     ]
-    assert len(world.visits(run)) == 3 * 3 + 1
+    assert len(world.trials(run)) == 3 * 3 + 1
     assert run.ended_at_s is not None
 
 
@@ -235,7 +235,7 @@ def test_what_could_not_be_made_is_tried_again_by_the_next_process(world: World)
     world.place.unfit = lambda: None
     run = world.run(plan)
     assert [one.marked for one in _of(world, run, unmade)] == ["There was no room.", None, None]
-    assert sorted(_visited(world, run)) == sorted(_planned(plan))
+    assert sorted(_measured(world, run)) == sorted(_planned(plan))
 
 
 def _interrupted_at(count: int) -> Callable[[], str | None]:
@@ -249,11 +249,11 @@ def _interrupted_at(count: int) -> Callable[[], str | None]:
     return unfit
 
 
-def test_an_unhealthy_cluster_marks_the_visit_after_a_bounded_wait(world: World) -> None:
+def test_an_unhealthy_cluster_marks_the_trial_after_a_bounded_wait(world: World) -> None:
     plan = world.plan(rounds=1)
     world.place.unfit = lambda: NOT_HEALTHY
     run = world.run(plan)
-    assert [(one.marked, one.figures) for one in world.visits(run)] == [
+    assert [(one.marked, one.figures) for one in world.trials(run)] == [
         (f"{NOT_HEALTHY} That did not change in 2 min.", None)
     ] * 4
     assert not world.place.measured
@@ -264,9 +264,9 @@ def test_a_cluster_that_recovers_in_time_is_measured(world: World) -> None:
     plan = world.plan(rounds=1)
     world.place.unfit = lambda: NOT_HEALTHY if world.clock.slept_s < 50 else None
     run = world.run(plan)
-    first = world.visits(run)[0]
+    first = world.trials(run)[0]
     assert first.figures is not None
-    # The waiting is no part of what a visit takes.
+    # The waiting is no part of what a trial takes.
     assert first.ended_at_s - first.started_at_s == 8
 
 
@@ -276,7 +276,7 @@ def test_a_cluster_that_does_not_answer_is_not_fit(world: World) -> None:
 
     world.place.unfit = unfit
     run = world.run(world.plan(rounds=1))
-    assert {one.marked for one in world.visits(run)} == {
+    assert {one.marked for one in world.trials(run)} == {
         "No monitor answers. That did not change in 2 min."
     }
 
@@ -285,7 +285,7 @@ def test_what_falls_ill_while_it_is_measured_gives_no_figure(world: World) -> No
     plan = world.plan(rounds=1)
     world.place.unfit = lambda: NOT_HEALTHY if len(world.place.measured) == 2 else None
     run = world.run(plan)
-    second = world.visits(run)[1]
+    second = world.trials(run)[1]
     assert second.figures is None
     assert second.marked == (
         f"{NOT_HEALTHY} That came while it was measured, so its figures do not count."
@@ -298,23 +298,23 @@ def test_an_ill_cluster_is_told_beside_what_a_client_said(world: World) -> None:
     world.place.failures[second] = DriverFailure("failed", "sysbench failed: forcing shutdown.")
     world.place.unfit = lambda: NOT_HEALTHY if len(world.place.measured) == 2 else None
     run = world.run(plan)
-    assert world.visits(run)[1].marked == f"sysbench failed: forcing shutdown. {NOT_HEALTHY}"
+    assert world.trials(run)[1].marked == f"sysbench failed: forcing shutdown. {NOT_HEALTHY}"
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 0.0])
 def test_what_is_no_number_is_marked(world: World, value: float) -> None:
     world.place.series = lambda _: value
     run = world.run(world.plan(rounds=1))
-    assert all(one.marked and one.figures is None for one in world.visits(run))
+    assert all(one.marked and one.figures is None for one in world.trials(run))
 
 
 def test_a_figure_of_the_client_says_so(world: World) -> None:
     world.place.client = ClientVerdict("yes", ("The client used 99 % of its CPU limit.",))
     run = world.run(world.plan(rounds=1))
-    for visit in world.visits(run):
-        assert visit.figures is not None
-        assert visit.figures.client_bound == "yes"
-        assert visit.figures.evidence == ("The client used 99 % of its CPU limit.",)
+    for trial in world.trials(run):
+        assert trial.figures is not None
+        assert trial.figures.client_bound == "yes"
+        assert trial.figures.evidence == ("The client used 99 % of its CPU limit.",)
 
 
 # Steady state.
@@ -323,10 +323,10 @@ def test_a_figure_of_the_client_says_so(world: World) -> None:
 def test_a_few_seconds_are_too_short_to_be_steady(world: World) -> None:
     run = world.run(world.plan(rounds=1))
     assert {length_s for _, length_s in world.place.measured} == {6}
-    for visit in world.visits(run):
-        assert visit.figures is not None
-        assert visit.figures.steady is None
-        assert visit.figures.unsteady_reason == "6 s are too short to judge."
+    for trial in world.trials(run):
+        assert trial.figures is not None
+        assert trial.figures.steady is None
+        assert trial.figures.unsteady_reason == "6 s are too short to judge."
 
 
 def _long(world: World) -> None:
@@ -338,7 +338,7 @@ def test_a_steady_series_is_measured_once(world: World) -> None:
     _long(world)
     run = world.run(world.plan(scale="small", rounds=1))
     assert [length_s for _, length_s in world.place.measured] == [60] * 4
-    assert [one.figures and one.figures.steady for one in world.visits(run)] == [True] * 4
+    assert [one.figures and one.figures.steady for one in world.trials(run)] == [True] * 4
 
 
 def test_a_series_that_is_not_steady_is_measured_once_more_for_twice_as_long(world: World) -> None:
@@ -346,29 +346,29 @@ def test_a_series_that_is_not_steady_is_measured_once_more_for_twice_as_long(wor
     world.place.series = _rising
     run = world.run(world.plan(scale="small", rounds=1))
     assert [length_s for _, length_s in world.place.measured] == [60, 120] * 4
-    for visit in world.visits(run):
-        assert visit.figures is not None
-        assert visit.figures.steady is False
-        assert visit.figures.measured_s == 120
+    for trial in world.trials(run):
+        assert trial.figures is not None
+        assert trial.figures.steady is False
+        assert trial.figures.measured_s == 120
         # Of both, with 2 s of warm-up each.
-        assert visit.figures.spent == Spent(load_s=2 + 60 + 2 + 120, change_s=2, calm_s=4)
-        assert "longest allowed" in (visit.figures.unsteady_reason or "")
-        raw = world.archive.run_dir(run.run_id) / "raw" / visit.cell_id / "1"
+        assert trial.figures.spent == Spent(load_s=2 + 60 + 2 + 120, change_s=2, calm_s=4)
+        assert "longest allowed" in (trial.figures.unsteady_reason or "")
+        raw = world.archive.run_dir(run.run_id) / "raw" / trial.cell_id / "1"
         assert (raw / "sysbench.txt").read_text().startswith("60 s")
         assert (raw / "extended-sysbench.txt").read_text().startswith("120 s")
         # The series are those of the figures.
-        assert len(world.archive.series(run.run_id, visit.cell_id, 1)) == 120
-        assert visit.figures.why is not None
-        assert visit.figures.why.to_s == 1120
+        assert len(world.archive.series(run.run_id, trial.cell_id, 1)) == 120
+        assert trial.figures.why is not None
+        assert trial.figures.why.to_s == 1120
 
 
 def test_where_no_monitor_runs_there_are_no_series(world: World) -> None:
     world.place.is_watched = False
     run = world.run(world.plan(rounds=1))
-    for visit in world.visits(run):
-        assert visit.figures is not None
-        assert visit.figures.why is None
-        assert world.archive.series(run.run_id, visit.cell_id, 1) == []
+    for trial in world.trials(run):
+        assert trial.figures is not None
+        assert trial.figures.why is None
+        assert world.archive.series(run.run_id, trial.cell_id, 1) == []
 
 
 def test_a_series_that_is_steady_when_measured_longer_is_called_so(world: World) -> None:
@@ -376,16 +376,16 @@ def test_a_series_that_is_steady_when_measured_longer_is_called_so(world: World)
     world.place.series = lambda at: _rising(at) if len(world.place.measured) % 2 else 100.0
     run = world.run(world.plan(scale="small", rounds=1))
     assert [length_s for _, length_s in world.place.measured] == [60, 120] * 4
-    assert [one.figures and one.figures.steady for one in world.visits(run)] == [True] * 4
+    assert [one.figures and one.figures.steady for one in world.trials(run)] == [True] * 4
 
 
 def test_without_time_for_it_nothing_is_measured_longer(world: World) -> None:
     _long(world)
     world.place.series = _rising
     run = world.run(world.plan(scale="small", rounds=1, budget_s=PREPARE_S + 190))
-    # After the first, 128 s are left: two visits more, or one extension but for its overhead.
+    # After the first, 128 s are left: two trials more, or one extension but for its overhead.
     assert [length_s for _, length_s in world.place.measured] == [60, 60, 60]
-    first = world.visits(run)[0]
+    first = world.trials(run)[0]
     assert first.figures is not None
     assert first.figures.steady is False
     reason = first.figures.unsteady_reason or ""
@@ -396,7 +396,7 @@ def test_an_extension_that_fails_is_marked(world: World) -> None:
     _long(world)
     world.place.series = lambda at: _rising(at) if len(world.place.measured) % 2 else 0.0
     run = world.run(world.plan(scale="small", rounds=1))
-    assert {(one.marked, one.figures) for one in world.visits(run)} == {
+    assert {(one.marked, one.figures) for one in world.trials(run)} == {
         ("No client finished anything in the window.", None)
     }
 
@@ -405,23 +405,23 @@ def test_an_extension_that_fails_is_marked(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("budget_s", "visits", "said"),
+    ("budget_s", "trials", "said"),
     [
-        # Preparing takes 7 s and a visit 8 s, which is declared as 18 s.
+        # Preparing takes 7 s and a trial 8 s, which is declared as 18 s.
         (PREPARE_S + 12 * 8, 12, None),
-        (PREPARE_S + 12 * 8 - 1, 8, "after 8 of 12 visits: 2 of 3 rounds are whole."),
-        (PREPARE_S + 8 * 8 - 1, 4, "after 4 of 12 visits: 1 of 3 rounds are whole."),
-        (PREPARE_S + 4 * 8 - 1, 3, "after 3 of 12 visits: 0 of 3 rounds are whole."),
-        (PREPARE_S + 17, 0, "after 0 of 12 visits: 0 of 3 rounds are whole."),
-        (10.0, 0, "after 0 of 12 visits"),
+        (PREPARE_S + 12 * 8 - 1, 8, "after 8 of 12 trials: 2 of 3 rounds are whole."),
+        (PREPARE_S + 8 * 8 - 1, 4, "after 4 of 12 trials: 1 of 3 rounds are whole."),
+        (PREPARE_S + 4 * 8 - 1, 3, "after 3 of 12 trials: 0 of 3 rounds are whole."),
+        (PREPARE_S + 17, 0, "after 0 of 12 trials: 0 of 3 rounds are whole."),
+        (10.0, 0, "after 0 of 12 trials"),
     ],
 )
 def test_a_budget_ends_a_run_whole_and_says_so(
-    world: World, budget_s: float, visits: int, said: str | None
+    world: World, budget_s: float, trials: int, said: str | None
 ) -> None:
     plan = world.plan(budget_s=budget_s)
     run = world.run(plan)
-    assert _visited(world, run) == _planned(plan)[:visits]
+    assert _measured(world, run) == _planned(plan)[:trials]
     assert run.ended_at_s is not None
     assert not world.place.made
     assert (run.cut_short is None) == (said is None)
@@ -429,28 +429,28 @@ def test_a_budget_ends_a_run_whole_and_says_so(
     assert world.clock.slept_s <= budget_s
 
 
-def test_without_time_for_one_visit_nothing_is_prepared(world: World) -> None:
+def test_without_time_for_one_trial_nothing_is_prepared(world: World) -> None:
     world.run(world.plan(budget_s=10.0))
     assert not world.place.prepared
 
 
-@pytest.mark.parametrize(("spare_s", "visits"), [(0.5, 12), (-0.5, 8)])
+@pytest.mark.parametrize(("spare_s", "trials"), [(0.5, 12), (-0.5, 8)])
 def test_the_time_of_earlier_processes_counts_and_that_between_them_does_not(
-    world: World, spare_s: float, visits: int
+    world: World, spare_s: float, trials: int
 ) -> None:
     plan = world.plan(budget_s=3 * PREPARE_S + 12 * 8 + spare_s)
-    # The first process is stopped in its first visit, the second in its sixth: the place is asked
+    # The first process is stopped in its first trial, the second in its sixth: the place is asked
     # before and behind each whether it is fit.
     for looks, made in ((1, 0), (2 * 5 + 1, 5)):
         world.place.unfit = _interrupted_at(looks)
         with pytest.raises(KeyboardInterrupt):
             world.run(plan)
-        assert len(world.visits(plan)) == made
+        assert len(world.trials(plan)) == made
         world.revive()
     world.place.unfit = lambda: None
     run = world.run(plan)
-    assert _visited(world, run) == _planned(plan)[:visits]
-    assert (run.cut_short is not None) == (visits < len(plan.visits))
+    assert _measured(world, run) == _planned(plan)[:trials]
+    assert (run.cut_short is not None) == (trials < len(plan.visits))
 
 
 # An archive that cannot be written to.
@@ -462,19 +462,19 @@ def test_a_full_archive_ends_the_run_which_can_be_gone_on_with(world: World, raw
     world.place.unfit = _interrupted_at(2 * 5 + 1)
     with pytest.raises(KeyboardInterrupt):
         world.run(plan)
-    made = world.visits(plan)
+    made = world.trials(plan)
     assert len(made) == 5
     world.place.unfit = lambda: None
     file = world.archive.run_dir(plan.run_id) / "visits.jsonl"
-    # Room for raw output or not, but never for a whole visit more.
+    # Room for raw output or not, but never for a whole trial more.
     room_bytes = file.stat().st_size + 100 if raw else 10
     with files_of_at_most(room_bytes), pytest.raises(GrampusError) as failed:
         world.run(plan)
     assert failed.value.code == "no-space"
-    assert world.visits(plan) == made
+    assert world.trials(plan) == made
     assert not world.place.made
     assert not world.place.is_quiet
     assert world.archive.latest_unfinished(plan.suite, plan.scale) == plan
     run = world.run(plan)
-    assert _visited(world, run) == _planned(plan)
-    assert world.visits(run)[:5] == made
+    assert _measured(world, run) == _planned(plan)
+    assert world.trials(run)[:5] == made

@@ -17,7 +17,7 @@ from grampus.core.errors import GrampusError
 from grampus.state.matrix_layers import SeriesPoint
 from grampus.state.runs import Setting
 
-# What fails at a place and is the reason of a marked visit: a refusal, a host that cannot be used,
+# What fails at a place and is the reason of a marked trial: a refusal, a host that cannot be used,
 # a disk on which a job's file cannot be written.
 PLACE_ERRORS = (GrampusError, OSError)
 
@@ -32,7 +32,7 @@ def tell_problem(error: GrampusError | OSError) -> str:
 
 @dataclass(frozen=True)
 class Watched:
-    """What monitors saw of one visit from `from_s` (Unix time) on, warm-up and all; `gaps` say what
+    """What monitors saw of one trial from `from_s` (Unix time) on, warm-up and all; `gaps` say what
     could not be read."""
 
     points: tuple[SeriesPoint, ...]
@@ -43,7 +43,7 @@ class Watched:
 
 @dataclass(frozen=True)
 class Measured:
-    """One visit as the place saw it: the clients' common sample, or why there is none.
+    """One trial as the place saw it: the clients' common sample, or why there is none.
 
     `queries_per_operation` is None without SQL, `bytes_per_operation` with it. `raw` holds what
     the drivers printed, by file name; `watched` is None where no monitor ran. `volume_iops` are

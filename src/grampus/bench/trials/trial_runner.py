@@ -1,4 +1,4 @@
-"""One visit: wait until the place is fit, measure, measure longer where that may help, say what
+"""One trial: wait until the place is fit, measure, measure longer where that may help, say what
 came of it."""
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from grampus.bench.drivers.outcome import DriverFailure
 from grampus.bench.drivers.together import JointSample
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.expansion import CELL_OVERHEAD_S
-from grampus.bench.visits.budget import describe_time
-from grampus.bench.visits.place import PLACE_ERRORS, CellPlace, Measured, tell_problem
-from grampus.bench.visits.visit_figures import (
+from grampus.bench.trials.budget import describe_time
+from grampus.bench.trials.place import PLACE_ERRORS, CellPlace, Measured, tell_problem
+from grampus.bench.trials.trial_figures import (
     EXTENDED_TIMES,
     SteadyState,
     add_spent,
@@ -23,7 +23,7 @@ from grampus.bench.visits.visit_figures import (
 from grampus.core.clock import Clock
 from grampus.core.progress import Progress
 from grampus.state.matrix_archive import MatrixArchive
-from grampus.state.matrix_runs import Figures, MatrixRun, PlannedVisit, Visit
+from grampus.state.matrix_runs import Figures, MatrixRun, PlannedTrial, Trial
 
 # An OSD that was restarted is back within it; what takes longer is told instead of waited for.
 FIT_TIMEOUT_S = 120.0
@@ -50,8 +50,8 @@ def decide_outcome(measured: Figures | str, unfit: str | None) -> Figures | str:
     return f"{unfit} That came while it was measured, so its figures do not count."
 
 
-class Visiting:
-    """Visits cells of one run. `left_s` says how much of its budget is left; None: no budget."""
+class TrialRunner:
+    """Measures cells of one run. `left_s` says how much of its budget is left; None: no budget."""
 
     def __init__(
         self,
@@ -69,19 +69,19 @@ class Visiting:
         self._run = run
         self._left_s = left_s
 
-    def visit(self, cell: Cell, planned: PlannedVisit) -> Visit:
-        """Visit `cell` once; what fails at the place is the reason of a marked visit.
+    def run(self, cell: Cell, planned: PlannedTrial) -> Trial:
+        """Measure `cell` once; what fails at the place is the reason of a marked trial.
 
         Raises GrampusError when what the drivers printed cannot be kept.
         """
         started_at_s = self._now_s()
         outcome: Figures | str | None = self._why_never_fit()
         if outcome is None:
-            # The waiting before it says nothing of how long a visit takes.
+            # The waiting before it says nothing of how long a trial takes.
             started_at_s = self._now_s()
             measured = self._measure(cell, planned)
             outcome = decide_outcome(measured, self._why_unfit())
-        return Visit(
+        return Trial(
             cell_id=planned.cell_id,
             round=planned.round,
             started_at_s=started_at_s,
@@ -90,7 +90,7 @@ class Visiting:
             marked=outcome if isinstance(outcome, str) else None,
         )
 
-    def _measure(self, cell: Cell, planned: PlannedVisit) -> Figures | str:
+    def _measure(self, cell: Cell, planned: PlannedTrial) -> Figures | str:
         """The figures of one measuring, or of a longer one in its place."""
         measure_s = int(self._run.measure_s)
         found = self._measure_once(cell, planned, measure_s)
@@ -110,7 +110,7 @@ class Visiting:
         return decide_figures(found.measured, found.sample, found.state)
 
     def _measure_once(
-        self, cell: Cell, planned: PlannedVisit, measure_s: int, *, prefix: str = ""
+        self, cell: Cell, planned: PlannedTrial, measure_s: int, *, prefix: str = ""
     ) -> _Sampled | str:
         try:
             measured = self._place.measure(

@@ -1,8 +1,8 @@
-"""What a run of a matrix suite visits, and in which order.
+"""What a run of a matrix suite measures, and in which order.
 
 Cells that are compared stand side by side in each round, in an order that favours none of them
-(`statistics/arm_order.py`). All of them are visited once before any is visited again, so a run that
-ends early has as many rounds of each.
+(`statistics/arm_order.py`). All of them are measured once before any is measured again, so a run
+that ends early has as many rounds of each.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from grampus.bench.matrix.expansion import environments, expand_cells
 from grampus.bench.matrix.loading import parse_matrix_suite
 from grampus.bench.matrix.suite import SCALES, MatrixSuite, ScaleName
 from grampus.bench.statistics.arm_order import decide_arm_orders
-from grampus.bench.visits.place import CellPlace
+from grampus.bench.trials.place import CellPlace
 from grampus.core.errors import RefusedError, UsageError
-from grampus.state.matrix_runs import MatrixRun, PlannedCell, PlannedVisit, Visit
+from grampus.state.matrix_runs import MatrixRun, PlannedCell, PlannedTrial, Trial
 
 
 def plan_run(
@@ -38,7 +38,7 @@ def plan_run(
     with `rounds`, of so many, which are all made.
 
     Asks the place for what it can do and what it is; changes nothing. Cells that it cannot run have
-    their reason and no visits. Raises UsageError for less than one round or no time at all.
+    their reason and no trials. Raises UsageError for less than one round or no time at all.
     """
     if rounds is not None and rounds < 1:
         raise UsageError(f"{rounds} rounds are none.", "Ask for 1 or more.")
@@ -66,14 +66,14 @@ def plan_run(
         warmup_s=declared.warmup_s,
         measure_s=declared.measure_s,
         cells=tuple(_plan_cell(suite, cell, reasons[cell.cell_id]) for cell in cells),
-        visits=decide_visits(runnable, alike=alike_dimensions(suite), rounds=rounds, seed=seed),
+        visits=decide_trials(runnable, alike=alike_dimensions(suite), rounds=rounds, seed=seed),
         environment=tuple(place.facts(runnable)),
     )
 
 
-def decide_visits(
+def decide_trials(
     cells: Sequence[Cell], *, alike: Collection[str], rounds: int, seed: int
-) -> tuple[PlannedVisit, ...]:
+) -> tuple[PlannedTrial, ...]:
     """Round after round over all groups of cells that agree in the dimensions `alike`.
 
     Groups that need the same environments of the cluster follow each other, so that a place which
@@ -82,7 +82,7 @@ def decide_visits(
     groups = _by_environment(decide_groups(cells, alike))
     orders = [_order_group(group, rounds=rounds, seed=seed) for group in groups]
     return tuple(
-        PlannedVisit(cell_id=cell_id, round=number)
+        PlannedTrial(cell_id=cell_id, round=number)
         for number in range(1, rounds + 1)
         for order in orders
         for cell_id in order[number - 1]
@@ -126,9 +126,9 @@ def cells_of(run: MatrixRun) -> dict[str, Cell]:
     return cells
 
 
-def missing_visits(run: MatrixRun, visits: Sequence[Visit]) -> list[PlannedVisit]:
-    """What is still to be visited, in the order of the run."""
-    made = {(visit.cell_id, visit.round) for visit in visits}
+def missing_trials(run: MatrixRun, trials: Sequence[Trial]) -> list[PlannedTrial]:
+    """What is still to be measured, in the order of the run."""
+    made = {(trial.cell_id, trial.round) for trial in trials}
     return [one for one in run.visits if (one.cell_id, one.round) not in made]
 
 

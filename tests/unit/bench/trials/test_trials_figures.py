@@ -12,8 +12,8 @@ from grampus.bench.drivers.client_bound import ClientVerdict
 from grampus.bench.drivers.outcome import DriverFailure
 from grampus.bench.latency.histogram_documents import parse_histogram
 from grampus.bench.layers.subjects import Subjects
-from grampus.bench.visits.place import Measured, Watched
-from grampus.bench.visits.visit_figures import (
+from grampus.bench.trials.place import Measured, Watched
+from grampus.bench.trials.trial_figures import (
     SteadyState,
     decide_figures,
     decide_steady_state,
@@ -21,7 +21,7 @@ from grampus.bench.visits.visit_figures import (
 )
 from grampus.state.matrix_layers import SeriesPoint
 from grampus.state.matrix_runs import Figures
-from tests.unit.bench.visits.made_place import made_latency, made_sample
+from tests.unit.bench.trials.made_place import made_latency, made_sample
 
 STEADY = SteadyState(steady=True, reason=None)
 

@@ -1,4 +1,4 @@
-"""From what a place measured to the figures of a visit, or to the reason why there are none."""
+"""From what a place measured to the figures of a trial, or to the reason why there are none."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from grampus.bench.latency.histogram_documents import render_histogram
 from grampus.bench.layers.use import TimeSpan
 from grampus.bench.layers.why import decide_why
 from grampus.bench.statistics.steadiness import SteadyLimits, decide_measuring
-from grampus.bench.visits.place import Measured
+from grampus.bench.trials.place import Measured
 from grampus.state.matrix_layers import Why
-from grampus.state.matrix_runs import Figures, Spent, VisitSecond
+from grampus.state.matrix_runs import Figures, Spent, TrialSecond
 
 # What one extension measures, in measuring times of the scale. A driver's run cannot be made longer
 # while it goes on, so an extension is a run of its own and replaces the shorter one.
@@ -92,7 +92,7 @@ def decide_figures(measured: Measured, sample: JointSample, state: SteadyState) 
         volume_iops=measured.volume_iops,
         provisioned_bytes=measured.provisioned_bytes,
         seconds=tuple(
-            VisitSecond(at_s=one.at_s, operations=one.operations, errors=one.errors)
+            TrialSecond(at_s=one.at_s, operations=one.operations, errors=one.errors)
             for one in sample.seconds
         ),
         why=why,
@@ -102,7 +102,7 @@ def decide_figures(measured: Measured, sample: JointSample, state: SteadyState) 
 
 
 def add_spent(first: Measured, second: Measured) -> Measured:
-    """The second measuring of a visit, with the time that both took."""
+    """The second measuring of a trial, with the time that both took."""
     return replace(
         second,
         load_s=first.load_s + second.load_s,

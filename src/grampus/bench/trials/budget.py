@@ -1,4 +1,4 @@
-"""How the time of a run goes: what was spent, what a visit takes, and when to end early."""
+"""How the time of a run goes: what was spent, what a trial takes, and when to end early."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from itertools import pairwise
 from statistics import fmean
 
 from grampus.bench.matrix.expansion import CELL_OVERHEAD_S
-from grampus.state.matrix_runs import MatrixRun, Moment, PlannedVisit, Visit
+from grampus.state.matrix_runs import MatrixRun, Moment, PlannedTrial, Trial
 
 
-def decide_spent_s(moments: Sequence[Moment], visits: Sequence[Visit]) -> float:
+def decide_spent_s(moments: Sequence[Moment], trials: Sequence[Trial]) -> float:
     """What processes that are gone have spent on a run, up to the last thing that each of them
     wrote. The time in which none worked on it does not count."""
     # Where two fall on one moment, what ends a stretch stands before what begins one.
     events = [(moment.at_s, moment.what == "began") for moment in moments]
-    events += [(at_s, False) for visit in visits for at_s in (visit.started_at_s, visit.ended_at_s)]
+    events += [(at_s, False) for trial in trials for at_s in (trial.started_at_s, trial.ended_at_s)]
     return sum(
         later_s - earlier_s
         for (earlier_s, _), (later_s, begins) in pairwise(sorted(events))
@@ -24,16 +24,16 @@ def decide_spent_s(moments: Sequence[Moment], visits: Sequence[Visit]) -> float:
     )
 
 
-def decide_all_s(run: MatrixRun, planned: Sequence[PlannedVisit], visits: Sequence[Visit]) -> float:
-    """What all of `planned` take: each as the visits of its cell so far did on average, else as all
+def decide_all_s(run: MatrixRun, planned: Sequence[PlannedTrial], trials: Sequence[Trial]) -> float:
+    """What all of `planned` take: each as the trials of its cell so far did on average, else as all
     did, else as declared.
 
     Those without figures do not count: they ended before their time, or waited.
     """
     took_s: dict[str, list[float]] = {}
-    for visit in visits:
-        if visit.figures is not None:
-            took_s.setdefault(visit.cell_id, []).append(visit.ended_at_s - visit.started_at_s)
+    for trial in trials:
+        if trial.figures is not None:
+            took_s.setdefault(trial.cell_id, []).append(trial.ended_at_s - trial.started_at_s)
     all_s = [one_s for own_s in took_s.values() for one_s in own_s]
     otherwise_s = fmean(all_s) if all_s else run.warmup_s + run.measure_s + CELL_OVERHEAD_S
     typical_s = {cell_id: fmean(own_s) for cell_id, own_s in took_s.items()}
@@ -42,8 +42,8 @@ def decide_all_s(run: MatrixRun, planned: Sequence[PlannedVisit], visits: Sequen
 
 def fits(
     run: MatrixRun,
-    missing: Sequence[PlannedVisit],
-    visits: Sequence[Visit],
+    missing: Sequence[PlannedTrial],
+    trials: Sequence[Trial],
     left_s: float | None,
 ) -> bool:
     """Whether there is time for the first of `missing`; always when `left_s` is None.
@@ -54,19 +54,19 @@ def fits(
     """
     if left_s is None:
         return True
-    begun = {visit.round for visit in visits}
+    begun = {trial.round for trial in trials}
     number = missing[0].round
     whole = number > 1 and number not in begun
     needed = [one for one in missing if one.round == number] if whole else missing[:1]
-    return decide_all_s(run, needed, visits) <= left_s
+    return decide_all_s(run, needed, trials) <= left_s
 
 
-def describe_cut(run: MatrixRun, missing: Sequence[PlannedVisit], visits: Sequence[Visit]) -> str:
-    """Why `missing` were not visited, as a sentence."""
+def describe_cut(run: MatrixRun, missing: Sequence[PlannedTrial], trials: Sequence[Trial]) -> str:
+    """Why `missing` were not measured, as a sentence."""
     whole = min(one.round for one in missing) - 1
     return (
-        f"The budget of {describe_time(run.budget_s or 0)} was spent after {len(visits)} of "
-        f"{len(run.visits)} visits: {whole} of {run.rounds} rounds are whole."
+        f"The budget of {describe_time(run.budget_s or 0)} was spent after {len(trials)} of "
+        f"{len(run.visits)} trials: {whole} of {run.rounds} rounds are whole."
     )
 
 

@@ -1,4 +1,4 @@
-"""What each visit did second by second: a small drawing for each cell, its rounds in one."""
+"""What each trial did second by second: a small drawing for each cell, its rounds in one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from grampus.report.drawing import Axis, axis_from_zero
 from grampus.report.figures import finite_values, format_number
 from grampus.report.matrix.findings import FoundCell
-from grampus.state.matrix_runs import Figures, Visit
+from grampus.state.matrix_runs import Figures, Trial
 
 SERIES_WIDTH = 220
 SERIES_HEIGHT = 48
@@ -50,15 +50,15 @@ def thin_out(values: Sequence[float], max_points: int) -> list[tuple[float, floa
 
 
 def draw_series(
-    cells: Sequence[FoundCell], visits: Sequence[Visit], max_points: int
+    cells: Sequence[FoundCell], trials: Sequence[Trial], max_points: int
 ) -> tuple[CellSeries, ...]:
-    """A drawing for each cell of which some round has seconds; of two visits of a round, the
+    """A drawing for each cell of which some round has seconds; of two trials of a round, the
     later."""
-    last = {(visit.cell_id, visit.round): visit for visit in visits}
+    last = {(trial.cell_id, trial.round): trial for trial in trials}
     rounds: dict[str, list[tuple[int, Figures]]] = {}
-    for (cell_id, number), visit in sorted(last.items()):
-        if visit.figures is not None and visit.figures.seconds:
-            rounds.setdefault(cell_id, []).append((number, visit.figures))
+    for (cell_id, number), trial in sorted(last.items()):
+        if trial.figures is not None and trial.figures.seconds:
+            rounds.setdefault(cell_id, []).append((number, trial.figures))
     return tuple(
         _cell_series(cell.name, rounds[cell.cell_id], max_points)
         for cell in cells

@@ -16,13 +16,13 @@ from grampus.bench.layers.subjects import Subjects
 from grampus.bench.matrix.capabilities import Capabilities, Offer
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.suite import ScaleName
-from grampus.bench.visits.matrix_runner import Enough, MatrixRunner, RunPorts
-from grampus.bench.visits.place import Measured, Watched
-from grampus.bench.visits.plan import plan_run
+from grampus.bench.trials.matrix_runner import Enough, MatrixRunner, RunPorts
+from grampus.bench.trials.place import Measured, Watched
+from grampus.bench.trials.plan import plan_run
 from grampus.core.errors import GrampusError
 from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.matrix_layers import SeriesPoint
-from grampus.state.matrix_runs import MatrixRun, Moment, Visit
+from grampus.state.matrix_runs import MatrixRun, Moment, Trial
 from grampus.state.runs import Setting
 from tests.fakes.clock import FakeClock
 from tests.fakes.interruption import Fuse, Killed
@@ -186,9 +186,9 @@ class FusedArchive(MatrixArchive):
         super().end(run)
         self._world.burn()
 
-    def append(self, run_id: str, visit: Visit) -> None:
-        self._stop_in_the_middle(self.run_dir(run_id) / "visits.jsonl", visit.model_dump_json())
-        super().append(run_id, visit)
+    def append(self, run_id: str, trial: Trial) -> None:
+        self._stop_in_the_middle(self.run_dir(run_id) / "visits.jsonl", trial.model_dump_json())
+        super().append(run_id, trial)
         self._world.burn()
 
     def append_moment(self, run_id: str, moment: Moment) -> None:
@@ -228,7 +228,7 @@ class World:
         self.place = MadePlace(self)
         self.archive = FusedArchive(directory, self)
         self.content = made_content(**changed)
-        self.enough: Enough = lambda _run, _visits, _missing: None
+        self.enough: Enough = lambda _run, _trials, _missing: None
 
     def close(self) -> None:
         """There is nothing to close."""
@@ -272,5 +272,5 @@ class World:
         )
         return runner.run(plan, keep=keep)
 
-    def visits(self, run: MatrixRun) -> list[Visit]:
-        return self.archive.visits(run.run_id)
+    def trials(self, run: MatrixRun) -> list[Trial]:
+        return self.archive.trials(run.run_id)

@@ -1,7 +1,7 @@
-"""One run of a matrix suite: the visits that are missing, one after the other, into the archive.
+"""One run of a matrix suite: the trials that are missing, one after the other, into the archive.
 
-A run can be stopped at any moment and gone on with: what has been visited is in the archive, each
-visit by one durable write, and what a place makes it finds again. However a run ends, but by a
+A run can be stopped at any moment and gone on with: what has been measured is in the archive, each
+trial by one durable write, and what a place makes it finds again. However a run ends, but by a
 kill, the cluster is no longer kept quiet, and what was made for the run is gone unless it shall be
 kept.
 """
@@ -13,24 +13,24 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 from grampus.bench.matrix.cells import Cell
-from grampus.bench.visits.budget import (
+from grampus.bench.trials.budget import (
     decide_all_s,
     decide_spent_s,
     describe_cut,
     describe_time,
     fits,
 )
-from grampus.bench.visits.place import CellPlace
-from grampus.bench.visits.plan import cells_of, missing_visits
-from grampus.bench.visits.visiting import Visiting
+from grampus.bench.trials.place import CellPlace
+from grampus.bench.trials.plan import cells_of, missing_trials
+from grampus.bench.trials.trial_runner import TrialRunner
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.progress import Progress
 from grampus.state.matrix_archive import MatrixArchive
-from grampus.state.matrix_runs import MatrixRun, Moment, PlannedVisit, Visit
+from grampus.state.matrix_runs import MatrixRun, Moment, PlannedTrial, Trial
 
-# Why none of the visits that are still to be made is needed, as a sentence; None: go on.
-Enough = Callable[[MatrixRun, Sequence[Visit], Sequence[PlannedVisit]], str | None]
+# Why none of the trials that are still to be made is needed, as a sentence; None: go on.
+Enough = Callable[[MatrixRun, Sequence[Trial], Sequence[PlannedTrial]], str | None]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class RunPorts:
 
 @dataclass(frozen=True)
 class EarlyEnd:
-    """Why not all visits were made: there was no time for them, or no need; None where so."""
+    """Why not all trials were made: there was no time for them, or no need; None where so."""
 
     cut_short: str | None = None
     enough: str | None = None
@@ -77,7 +77,7 @@ class MatrixRunner:
         cells = cells_of(run)
         rounds = Rounds(self._ports, run, cells)
         with self._ports.place.quiet(), self._tidied(run, keep=keep):
-            early = rounds.visit_missing()
+            early = rounds.measure_missing()
             if not keep:
                 # Before the run counts as ended: who is stopped here goes on with removing it.
                 self._ports.progress.phase("Remove what was made for it")
@@ -128,63 +128,63 @@ class MatrixRunner:
 
 
 class Rounds:
-    """The visits that are missing of one run, and how its time goes."""
+    """The trials that are missing of one run, and how its time goes."""
 
     def __init__(self, ports: RunPorts, run: MatrixRun, cells: Mapping[str, Cell]) -> None:
         self._ports = ports
         self._run = run
         self._cells = cells
         self._labels = {cell.cell_id: cell.label for cell in run.cells}
-        self._visits = ports.archive.visits(run.run_id)
+        self._trials = ports.archive.trials(run.run_id)
         # Read before this process adds to it.
-        self._spent_s = decide_spent_s(ports.archive.moments(run.run_id), self._visits)
+        self._spent_s = decide_spent_s(ports.archive.moments(run.run_id), self._trials)
         self._began_s = ports.clock.monotonic_s()
 
-    def visit_missing(self) -> EarlyEnd:
-        """Make the visits that are needed and that there is time for; why not all, if so."""
-        missing = missing_visits(self._run, self._visits)
-        enough = self._ports.enough(self._run, self._visits, missing)
+    def measure_missing(self) -> EarlyEnd:
+        """Make the trials that are needed and that there is time for; why not all, if so."""
+        missing = missing_trials(self._run, self._trials)
+        enough = self._ports.enough(self._run, self._trials, missing)
         if not missing or enough is not None:
             return EarlyEnd(enough=enough)
         self._note("began")
         if not self._fits(missing):
-            return EarlyEnd(describe_cut(self._run, missing, self._visits))
+            return EarlyEnd(describe_cut(self._run, missing, self._trials))
         missing = self._prepare(missing)
         self._note("prepared")
         ports = self._ports
-        visiting = Visiting(
+        runner = TrialRunner(
             *(ports.place, ports.archive, ports.clock, ports.progress), self._run, self._left_s
         )
         while missing:
-            enough = self._ports.enough(self._run, self._visits, missing)
+            enough = self._ports.enough(self._run, self._trials, missing)
             if enough is not None:
                 return EarlyEnd(enough=enough)
             if not self._fits(missing):
-                return EarlyEnd(describe_cut(self._run, missing, self._visits))
+                return EarlyEnd(describe_cut(self._run, missing, self._trials))
             self._show(missing)
-            self._keep(visiting.visit(self._cells[missing[0].cell_id], missing[0]))
+            self._keep(runner.run(self._cells[missing[0].cell_id], missing[0]))
             missing = missing[1:]
         return EarlyEnd()
 
-    def _prepare(self, missing: Sequence[PlannedVisit]) -> list[PlannedVisit]:
+    def _prepare(self, missing: Sequence[PlannedTrial]) -> list[PlannedTrial]:
         """Have it made what `missing` stand on; without those for which that failed.
 
-        These have one marked visit with the reason: more would say the same. Another process that
+        These have one marked trial with the reason: more would say the same. Another process that
         goes on with the run tries them again.
         """
         cells = [self._cells[cell_id] for cell_id in dict.fromkeys(one.cell_id for one in missing)]
         self._ports.progress.phase(f"Prepare {len(cells)} cell{'' if len(cells) == 1 else 's'}")
         reasons = self._ports.place.prepare(cells)
-        told = {(visit.cell_id, visit.marked) for visit in self._visits}
+        told = {(trial.cell_id, trial.marked) for trial in self._trials}
         for one in {planned.cell_id: planned for planned in reversed(missing)}.values():
             reason = reasons.get(one.cell_id)
             if reason is not None and (one.cell_id, reason) not in told:
                 self._keep(self._mark(one, reason))
         return [one for one in missing if one.cell_id not in reasons]
 
-    def _mark(self, planned: PlannedVisit, reason: str) -> Visit:
+    def _mark(self, planned: PlannedTrial, reason: str) -> Trial:
         now_s = self._ports.now_s()
-        return Visit(
+        return Trial(
             cell_id=planned.cell_id,
             round=planned.round,
             started_at_s=now_s,
@@ -192,14 +192,14 @@ class Rounds:
             marked=reason,
         )
 
-    def _keep(self, visit: Visit) -> None:
-        self._ports.archive.append(self._run.run_id, visit)
-        self._visits.append(visit)
-        if visit.marked is not None:
-            self._ports.progress.note(f"{self._labels[visit.cell_id]}: {visit.marked}")
+    def _keep(self, trial: Trial) -> None:
+        self._ports.archive.append(self._run.run_id, trial)
+        self._trials.append(trial)
+        if trial.marked is not None:
+            self._ports.progress.note(f"{self._labels[trial.cell_id]}: {trial.marked}")
 
-    def _fits(self, missing: Sequence[PlannedVisit]) -> bool:
-        return fits(self._run, missing, self._visits, self._left_s())
+    def _fits(self, missing: Sequence[PlannedTrial]) -> bool:
+        return fits(self._run, missing, self._trials, self._left_s())
 
     def _left_s(self) -> float | None:
         if self._run.budget_s is None:
@@ -207,10 +207,10 @@ class Rounds:
         here_s = self._ports.clock.monotonic_s() - self._began_s
         return self._run.budget_s - self._spent_s - here_s
 
-    def _show(self, missing: Sequence[PlannedVisit]) -> None:
+    def _show(self, missing: Sequence[PlannedTrial]) -> None:
         planned, count = missing[0], len(self._run.visits)
         place = self._run.visits.index(planned)
-        needed_s, left_s = decide_all_s(self._run, missing, self._visits), self._left_s()
+        needed_s, left_s = decide_all_s(self._run, missing, self._trials), self._left_s()
         shown_s = needed_s if left_s is None else min(needed_s, left_s)
         label = self._labels[planned.cell_id]
         self._ports.progress.phase(f"{place + 1} of {count}: {label} (round {planned.round})")

@@ -1,4 +1,4 @@
-"""Which cells are visited, and that the order favours none of those that are compared."""
+"""Which cells are measured, and that the order favours none of those that are compared."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from grampus.bench.matrix.dimensions import value_of
 from grampus.bench.matrix.expansion import compared_cells, environments, expand_cells
 from grampus.bench.matrix.loading import load_matrix_suites
 from grampus.bench.matrix.suite import MatrixSuite
-from grampus.bench.visits.plan import alike_dimensions, cells_of, decide_groups, decide_visits
+from grampus.bench.trials.plan import alike_dimensions, cells_of, decide_groups, decide_trials
 from grampus.core.errors import GrampusError, RefusedError, UsageError
 from tests.unit.bench.matrix.made_suites import made_suite
-from tests.unit.bench.visits.made_place import OFFERS, World
+from tests.unit.bench.trials.made_place import OFFERS, World
 
 SUITES = load_matrix_suites(Path(__file__).parents[4] / "suites" / "sources")
 NO_ARMS = {
@@ -44,14 +44,14 @@ def world(tmp_path: Path) -> World:
 def _orders(suite: MatrixSuite, *, rounds: int, seed: int = 5) -> list[list[Cell]]:
     cells = expand_cells(suite, "tiny")
     by_id = {cell.cell_id: cell for cell in cells}
-    visits = decide_visits(cells, alike=alike_dimensions(suite), rounds=rounds, seed=seed)
+    trials = decide_trials(cells, alike=alike_dimensions(suite), rounds=rounds, seed=seed)
     return [
-        [by_id[one.cell_id] for one in visits if one.round == number]
+        [by_id[one.cell_id] for one in trials if one.round == number]
         for number in range(1, rounds + 1)
     ]
 
 
-def test_each_round_visits_each_cell_once_before_the_next_begins(world: World) -> None:
+def test_each_round_measures_each_cell_once_before_the_next_begins(world: World) -> None:
     plan = world.plan(rounds=4)
     assert [one.round for one in plan.visits] == [number for number in (1, 2, 3, 4) for _ in "abcd"]
     cells = {cell.cell_id for cell in plan.cells}
@@ -137,7 +137,7 @@ def test_no_environment_is_left_more_often_than_comparisons_need(suite: MatrixSu
         assert changes == len(set(needed)) - 1
 
 
-def test_what_cannot_be_run_has_its_reason_and_no_visits(world: World) -> None:
+def test_what_cannot_be_run_has_its_reason_and_no_trials(world: World) -> None:
     world.place.offers = {**OFFERS, "threads": OFFERS["threads"].model_copy(update={"at_most": 4})}
     plan = world.plan()
     reasons = {

@@ -1,4 +1,4 @@
-"""The visits of a run as rows of plain values, for tables of whoever reads them."""
+"""The trials of a run as rows of plain values, for tables of whoever reads them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from grampus.bench.latency.histogram import PERCENTS
 from grampus.bench.latency.histogram_documents import parse_histogram
 from grampus.state.matrix_layers import LAYERS
-from grampus.state.matrix_runs import Figures, MatrixRun, Visit
+from grampus.state.matrix_runs import Figures, MatrixRun, Trial
 
 Value = str | int | float | bool | None
-# Of a visit's figures, those that are a single value.
+# Of a trial's figures, those that are a single value.
 _FIGURES = (
     "loop",
     "measured_s",
@@ -32,8 +32,8 @@ _FIGURES = (
 )
 
 
-def visit_rows(run: MatrixRun, visits: Sequence[Visit]) -> list[dict[str, Value]]:
-    """One row a visit, in the order of the visits, all with the same keys.
+def trial_rows(run: MatrixRun, trials: Sequence[Trial]) -> list[dict[str, Value]]:
+    """One row a trial, in the order of the trials, all with the same keys.
 
     Every dimension of the cell is a column, and of each percentile the two bounds between which
     it is known to lie, in microseconds: they differ where a driver tells no more. `marked` says why
@@ -49,17 +49,17 @@ def visit_rows(run: MatrixRun, visits: Sequence[Visit]) -> list[dict[str, Value]
             "scale": run.scale,
             "place": run.place,
             "shape_only": run.shape_only,
-            "cell_id": visit.cell_id,
-            "arm": cells[visit.cell_id].arm,
-            **cells[visit.cell_id].point,
-            "round": visit.round,
-            "started_at_s": visit.started_at_s,
-            "ended_at_s": visit.ended_at_s,
-            **_figures(visit.figures),
-            **_layers(visit.figures),
-            "marked": visit.marked,
+            "cell_id": trial.cell_id,
+            "arm": cells[trial.cell_id].arm,
+            **cells[trial.cell_id].point,
+            "round": trial.round,
+            "started_at_s": trial.started_at_s,
+            "ended_at_s": trial.ended_at_s,
+            **_figures(trial.figures),
+            **_layers(trial.figures),
+            "marked": trial.marked,
         }
-        for visit in visits
+        for trial in trials
     ]
 
 
