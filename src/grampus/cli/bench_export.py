@@ -36,7 +36,7 @@ class ExportForm(StrEnum):
     CSV = "csv"
 
 
-@command(bench_app, "export", "grampus bench export latest --as csv --output visits.csv")
+@command(bench_app, "export", "grampus bench export latest --as csv --output trials.csv")
 def bench_export(
     run_id: RunArgument = "latest",
     form: Annotated[

@@ -17,9 +17,9 @@ from grampus.cli.bench_matrix_tables import (
 from grampus.cli.markdown import bullets, escape, table
 
 LAYERS_SAID = (
-    "What each cell used of the limit of each layer, on average over its rounds. Of InnoDB it is "
+    "How much of each layer's limit each cell used, on average over its rounds. For InnoDB it is "
     "the share of threads that waited for a row lock, or of the time in which a log was written; "
-    "of a volume, of the time in which requests were under way."
+    "for a volume, of the time in which requests were under way."
 )
 
 
@@ -88,10 +88,10 @@ def _besides(overhead: Mapping[str, Any] | None) -> str:
     median_s, longest_s = overhead["median_s"], overhead["longest_s"]
     found = f"median; the longest {longest_s:.1f} s"
     if overhead["change_s"] is None:
-        return f", and {median_s:.1f} s besides ({found})"
+        return f", and {median_s:.1f} s more ({found})"
     return (
-        f", and {median_s:.1f} s besides load ({found}; {overhead['change_s']:.1f} s of it to set "
-        f"what the cell asks, {overhead['calm_s']:.1f} s until the servers were calm)"
+        f", and {median_s:.1f} s beside the load ({found}; {overhead['change_s']:.1f} s of it to "
+        f"set what the cell asks, {overhead['calm_s']:.1f} s until the servers were calm)"
     )
 
 

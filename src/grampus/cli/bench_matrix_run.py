@@ -79,7 +79,7 @@ def plan_matrix(
         done = len(archive.trials(unfinished.run_id))
         progress.note(
             f"The run {unfinished.run_id} is unfinished ({done} of {len(unfinished.visits)} "
-            "trials). This begins a new one; with --resume the same command goes on with it."
+            "trials). This command begins a new run. With --resume, it resumes the unfinished one."
         )
     started = clock.now()
     return plan_run(
@@ -180,7 +180,7 @@ def show_matrix_plan(run: MatrixRun, archive: MatrixArchive, output_format: Form
         f"{len(run.cells) - len(refused)} of {len(run.cells)} cells can run here, in "
         f"{'' if run.first_look is None else 'up to '}{run.rounds} "
         f"round{'' if run.rounds == 1 else 's'}: {len(missing)} trials, about "
-        f"{describe_time(estimated_s)} with what they stand on.",
+        f"{describe_time(estimated_s)} with their environments.",
     ]
     if run.first_look is not None:
         lines.append(
@@ -188,7 +188,7 @@ def show_matrix_plan(run: MatrixRun, archive: MatrixArchive, output_format: Form
             "ends if each conclusion that can be tested has its answer."
         )
     if begun:
-        lines.append(f"This goes on with the run {run.run_id}.")
+        lines.append(f"This resumes the run {run.run_id}.")
     if run.budget_s is not None and estimated_s > run.budget_s:
         lines.append(
             f"The budget of {describe_time(run.budget_s)} will end it before that: what is not "

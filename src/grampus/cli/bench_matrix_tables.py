@@ -224,7 +224,7 @@ def _heading(document: Mapping[str, Any]) -> list[str]:
     if document["ended_at_s"] is None:
         lines.append(
             f"Unfinished: `grampus bench run {document['suite']} --scale {document['scale']} "
-            "--resume` goes on with it."
+            "--resume` resumes it."
         )
     lines += [one for one in (document["cut_short"], document["enough"]) if one is not None]
     if document["statement"] is not None:

@@ -51,11 +51,11 @@ def test_markdown_has_all_sections_and_nothing_becomes_markup(run_id: str) -> No
     assert {line.count(" | ") for line in tables} == {1, 6, 8, 2}
     assert "An &lt;OSD> was | down: see \\[here](x)." in page
     assert "its figures tell shapes and ratios" in page
-    assert "6 s each after 2 s of warm-up, and 1.5 s besides (median; the longest 1.5 s)." in page
+    assert "6 s each after 2 s of warm-up, and 1.5 s more (median; the longest 1.5 s)." in page
 
 
 def test_csv_is_a_row_for_each_trial(run_id: str, home: Path) -> None:
-    file = home / "visits.csv"
+    file = home / "trials.csv"
     code, shown, _ = _invoke(run_id, "--as", "csv", "--output", str(file))
     assert (code, shown) == (0, f"Written to {file}.\n")
     rows = list(csv.DictReader(io.StringIO(file.read_text(), newline="")))

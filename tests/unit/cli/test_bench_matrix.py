@@ -256,9 +256,7 @@ def _interrupt(ready: Ready, *, after: int) -> MatrixRun:
 
 def test_an_interrupted_run_is_gone_on_with(ready: Ready) -> None:
     begun = _interrupt(ready, after=4)
-    assert any(
-        "--scale tiny --resume` goes on with it." in one for one in ready.world.progress.notes
-    )
+    assert any("--scale tiny --resume` resumes it." in one for one in ready.world.progress.notes)
     assert len(ready.world.archive.trials(begun.run_id)) == 4
     run = ready.run(MatrixOptions(resume=True))
     assert run.run_id == begun.run_id
@@ -331,7 +329,7 @@ def test_a_dry_run_names_what_cannot_run_and_changes_nothing(
     assert shown[-2].startswith("(1) This place cannot do threads 64 (only")
     # 2 cells, 3 rounds, 2 + 6 + 10 s each, and two environments of 30 s.
     assert shown[-1] == (
-        "2 of 4 cells can run here, in 3 rounds: 6 trials, about 3 min with what they stand on."
+        "2 of 4 cells can run here, in 3 rounds: 6 trials, about 3 min with their environments."
     )
     show_matrix_plan(run, ready.world.archive, OutputFormat.JSON)
     document = json.loads(capsys.readouterr().out)
@@ -413,10 +411,7 @@ def test_a_run_is_shown_for_programs(home: Path) -> None:
 def test_an_unfinished_run_says_how_to_go_on(home: Path) -> None:
     keep(home, ended_at_s=None)
     shown = lines_of(invoke("bench show")[1])
-    assert (
-        "Unfinished: `grampus bench run made-layers --scale tiny --resume` goes on with it."
-        in shown
-    )
+    assert "Unfinished: `grampus bench run made-layers --scale tiny --resume` resumes it." in shown
 
 
 @pytest.mark.parametrize(

@@ -182,17 +182,17 @@ def test_a_run_that_ended_since_enough_was_known_says_so_without_a_warning() -> 
     ]
 
 
-def test_what_trials_took_besides_is_a_fact() -> None:
+def test_the_overhead_of_trials_is_a_fact() -> None:
     page = page_of(made_findings())
     facts = {one.name: one.value for one in page.facts}
-    assert facts["Besides, for each trial"] == "1.5 s (median), 1.5 s (longest)"
+    assert facts["Overhead of a trial"] == "1.5 s (median), 1.5 s (longest)"
 
 
-def test_what_trials_took_besides_their_load_is_told_by_what_it_was_for() -> None:
+def test_the_overhead_of_trials_is_shown_by_its_causes() -> None:
     spent = Spent(load_s=5.5, change_s=1.25, calm_s=0.5)
     page = page_of(made_findings(lambda _cell, _number: figures_of(100, spent=spent)))
     facts = {one.name: one.value for one in page.facts}
-    assert facts["Besides load, for each trial"] == (
+    assert facts["Overhead of a trial, beside its load"] == (
         "4.0 s (median), 4.0 s (longest); in medians 1.2 s of it to set what the cell asks, "
         "0.5 s until the servers were calm"
     )

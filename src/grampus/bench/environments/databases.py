@@ -309,7 +309,7 @@ def _for_each(act: Callable[[str], None], names: Sequence[str], *, at_once: int)
 
 def _not_there(name: str) -> NotFoundError:
     return NotFoundError(
-        f"The database {name}, which the cell stands on, is not there.", "Prepare the cells anew."
+        f"The cell needs the database {name}, which does not exist.", "Prepare the cells again."
     )
 
 

@@ -202,8 +202,8 @@ class ImageEnvironments:
         record = self._ports.volumes.find(name)
         if record is None:
             raise NotFoundError(
-                f"The image {name}, which the cell stands on, is not there.",
-                "Prepare the cells anew.",
+                f"The cell needs the image {name}, which does not exist.",
+                "Prepare the cells again.",
             )
         return f"{record.spec.pool}/{record.spec.image}"
 

@@ -98,7 +98,7 @@ def decide_capabilities(lab: LabFeatures) -> Capabilities:
         ),
         "erasure_code": Offer(
             values=(NO_CODE, *decide_codes(lab.hosts)),
-            because=f"each chunk needs a host of its own, and {lab.hosts} hosts have OSDs",
+            because=f"each chunk needs its own host, and {lab.hosts} hosts have OSDs",
         ),
         "driver": Offer(
             values=("auto", *lab.drivers, *(() if lab.guest_absence else ("librbd",))),

@@ -149,7 +149,7 @@ def require_disk_room(needed_bytes: int, total_bytes: int, free_bytes: int, rese
     if needed_bytes > usable_bytes:
         raise RefusedError(
             f"Filling the OSDs takes {format_bytes(needed_bytes)} of the machine's disk, and "
-            f"{format_bytes(usable_bytes)} can be had.",
+            f"{format_bytes(usable_bytes)} are available.",
             "Free some space, or measure another suite.",
             code="disk-too-small",
         )

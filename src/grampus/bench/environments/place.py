@@ -169,8 +169,8 @@ class EnvironmentsPlace:
         environment = self._find(decide_name_on(environment_name(cell), self._needs(cell)))
         if environment is None or not environment.ready:
             raise NotFoundError(
-                f"What the cell {cell.cell_id} stands on is not there, or not as a whole.",
-                "Prepare the cells anew.",
+                f"The environment of the cell {cell.cell_id} is missing or incomplete.",
+                "Prepare the cells again.",
                 code="no-stand",
             )
         # No daemon starts below a budget that a trial left which was killed.
@@ -235,7 +235,7 @@ class EnvironmentsPlace:
         """Before its servers are touched: one that waits for room hangs at its end."""
         full = self._databases.why_full(cell, environment)
         if full is not None:
-            raise RefusedError(full, "Make room on it.", code="no-space")
+            raise RefusedError(full, "Free space on it.", code="no-space")
 
     def _why_filled(self, cell: Cell, environment: BenchEnvironment) -> str | None:
         """That the load ran into the end of a volume, or would have with its next block."""
@@ -273,7 +273,7 @@ class EnvironmentsPlace:
             self._remove(found)
             found, plan = None, wanted
         if plan is None:
-            raise AssertionError("an environment is used, or made anew")
+            raise AssertionError("an environment is used, or made again")
         # Whoever was filled once is not written again; and to look at the data in a virtual
         # machine would take its server out of it.
         is_filled = found is not None and found.ready and found.plan == plan
@@ -442,7 +442,7 @@ def _reasons(
 ) -> dict[str, str]:
     """Why cells on that environment, or on those OSDs, cannot be measured."""
     return {
-        cell_id: f"What it stands on could not be made: {tell_problem(error)}"
+        cell_id: f"Its environment could not be created: {tell_problem(error)}"
         for cell_id, plan in plans.items()
         if plan.name == environment or (osd_set is not None and plan.osd_set == osd_set)
     }

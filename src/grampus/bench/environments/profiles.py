@@ -89,7 +89,7 @@ LEFT_OUT: Mapping[str, str] = {
     "journal_queue_max_*": "Ceph has had none of them since Luminous",
     "objecter_inflight_*": "a client reads them at its start, and no load here comes near them",
     "osd_mkfs_options_xfs, osd_mount_options_xfs": "an OSD is made once for all profiles",
-    "innodb_flush_log_at_trx_commit, innodb_buffer_pool_size": "they are dimensions of their own",
+    "innodb_flush_log_at_trx_commit, innodb_buffer_pool_size": "they are separate dimensions",
     "innodb_log_file_size of 4 GiB": "a redo log is as big as its volume bears",
 }
 

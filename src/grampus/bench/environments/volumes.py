@@ -63,8 +63,8 @@ class VolumeEnvironments:
         for name, host in self._members(environment, point.volumes):
             if self._ports.volumes.find(name) is None:
                 raise NotFoundError(
-                    f"The volume {name}, which the cell stands on, is not there.",
-                    "Prepare the cells anew.",
+                    f"The cell needs the volume {name}, which does not exist.",
+                    "Prepare the cells again.",
                 )
             device = Device(self._attached(environment, name, host))
             for number in range(1, point.clients + 1):

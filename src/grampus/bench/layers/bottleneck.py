@@ -113,7 +113,7 @@ def describe_passed_limit(seen: LayerEvidence) -> str | None:
         return None
     return (
         f"The device of {seen.device or 'an OSD'} did {_percent(seen.device_limit_share)} of what "
-        "its medium is limited to, so that something passes by the limit and it is no such medium."
+        "its medium is limited to, so something passes by the limit and it is not such a medium."
     )
 
 
@@ -185,7 +185,7 @@ def _waits(seen: LayerEvidence) -> list[_Held]:
     elif _reaches(seen.flush_busy_share, FLUSHING_SHARE):
         # Of a database's volume it is the redo log and the binary log that are flushed.
         layer: Layer = "volume" if seen.server_share is None else "innodb"
-        writers = "whoever writes waits" if seen.server_share is None else "commits wait"
+        writers = "writers wait" if seen.server_share is None else "commits wait"
         said = (
             f"A flush of the volume was under way {_percent(seen.flush_busy_share)} of the "
             f"time{_flushes(seen)}: {writers} for it."

@@ -97,8 +97,8 @@ def observe_fsid(cluster: CephCluster) -> str:
         return str(uuid.UUID(said))
     except ValueError:
         raise GrampusError(
-            f"The cluster's FSID is told as '{said[:60]}', which is none.",
-            "See what `ceph fsid` prints with the same configuration.",
+            f"`ceph fsid` printed '{said[:60]}', which is not an FSID.",
+            "Run `ceph fsid` with the same configuration.",
             code="no-fsid",
         ) from None
 
@@ -196,7 +196,7 @@ class OwnClusterPlace(EnvironmentsPlace):
         if quiet is not None:
             found += [f"Unset the flag {flag}" for flag in quiet.flags]
             found += ["Switch the balancer on"] if quiet.balancer else []
-            found += [f"Let the pool {pool} scale by itself" for pool in quiet.pools]
+            found += [f"Switch the autoscaler of the pool {pool} on" for pool in quiet.pools]
         return found
 
     def marked_by_others(self) -> list[str]:

@@ -109,7 +109,7 @@ def decide_quota_bytes(room: Room, copies: int) -> int:
         raise RefusedError(
             f"The OSDs are {100 * room.used_share:.0f}% full, and a benchmark writes to them only "
             f"up to {100 * MAX_USED_SHARE:.0f}%.",
-            "Make room on the cluster, or add OSDs.",
+            "Free space on the cluster, or add OSDs.",
             code="cluster-full",
         )
     return int(room.available_bytes * QUOTA_SHARE / copies)
@@ -121,9 +121,9 @@ def require_room(needed_bytes: int, quota_bytes: int) -> None:
     most_bytes = int(quota_bytes * MAX_ENVIRONMENTS_SHARE)
     if needed_bytes > most_bytes:
         raise RefusedError(
-            f"The cells stand on {format_bytes(needed_bytes)} of data, and of this cluster's room "
-            f"a benchmark takes {format_bytes(most_bytes)} for that.",
-            "Measure at a smaller scale, or on a cluster with more room.",
+            f"The cells need {format_bytes(needed_bytes)} for their data, and a benchmark takes "
+            f"{format_bytes(most_bytes)} of this cluster's space for that.",
+            "Measure at a smaller scale, or on a cluster with more space.",
             code="cluster-full",
         )
 

@@ -95,7 +95,7 @@ class MatrixRunner:
         if run.place != here:
             raise RefusedError(
                 f"The run {run.run_id} was begun on {run.place}, and this is {here}.",
-                "Go on with it there, or begin a new one here.",
+                "Resume it there, or begin a new one here.",
                 code="other-place",
             )
         return run
@@ -113,8 +113,7 @@ class MatrixRunner:
                 # Last, so that it stands where a reader looks.
                 again = f"{run.suite}{self._ports.place.options} --scale {run.scale} --resume"
                 self._ports.progress.note(
-                    f"The run {run.run_id} is not finished. "
-                    f"`grampus bench run {again}` goes on with it."
+                    f"The run {run.run_id} is not finished. `grampus bench run {again}` resumes it."
                 )
             raise
 

@@ -120,7 +120,7 @@ def cells_of(run: MatrixRun) -> dict[str, Cell]:
         raise RefusedError(
             f"The run {run.run_id} was begun by a version of Grampus whose cells meant something "
             "else.",
-            "Begin a new run, or go on with it with that version.",
+            "Begin a new run, or resume this one with that version.",
             code="run-outdated",
         )
     return cells

@@ -41,7 +41,7 @@ def why_no_figure(outcome: JointSample | DriverFailure) -> str | None:
     series = [number for one in outcome.seconds for number in (one.operations, one.errors)]
     numbers = [outcome.operations_per_s, outcome.errors, outcome.reconnects, *series]
     if not all(math.isfinite(number) and number >= 0 for number in numbers):
-        return "The clients' figures are no numbers from 0 on."
+        return "The clients' figures are not numbers from 0 on."
     if not outcome.seconds or sum(one.operations for one in outcome.seconds) <= 0:
         return "No client finished anything in the window."
     return None

@@ -333,9 +333,9 @@ def _facts(run: MatrixRun, findings: Findings) -> tuple[Fact, ...]:
     ]
     if (besides := findings.overhead) is not None:
         said = f"{besides.median_s:.1f} s (median), {besides.longest_s:.1f} s (longest)"
-        name = "Besides, for each trial"
+        name = "Overhead of a trial"
         if besides.change_s is not None and besides.calm_s is not None:
-            name = "Besides load, for each trial"
+            name = "Overhead of a trial, beside its load"
             said += (
                 f"; in medians {besides.change_s:.1f} s of it to set what the cell asks, "
                 f"{besides.calm_s:.1f} s until the servers were calm"
@@ -353,7 +353,7 @@ def _warnings(run: MatrixRun, findings: Findings) -> tuple[str, ...]:
     if run.ended_at_s is None:
         said.append(
             f"The run is unfinished: {findings.visits_done:,} of {findings.visits_planned:,} "
-            "trials were made. What stands here may change when it is gone on with."
+            "trials were made. The findings may change when the run is resumed."
         )
     if run.cut_short is not None:
         said.append(run.cut_short)

@@ -327,11 +327,11 @@ def test_fio_writes_into_a_file_of_the_data_sets_size(tmp_path: Path) -> None:
 
 def test_a_cell_without_an_environment_is_refused(tmp_path: Path) -> None:
     world = EnvironmentWorld(tmp_path)
-    with pytest.raises(NotFoundError, match="is not there"):
+    with pytest.raises(NotFoundError, match="is missing or incomplete"):
         measure(world, UPDATE)
     world.place().prepare([UPDATE])
     world.databases.records.popitem()
-    with pytest.raises(NotFoundError, match="is not there"):
+    with pytest.raises(NotFoundError, match="does not exist"):
         measure(world, UPDATE)
 
 
@@ -501,7 +501,7 @@ def test_what_the_system_refuses_is_the_reason_of_its_cells_alone(tmp_path: Path
     world.volumes.error = full
     reasons = world.place().prepare([UPDATE, FIO])
     assert reasons == {
-        FIO.cell_id: "What it stands on could not be made: The system refused it: job.fio: "
+        FIO.cell_id: "Its environment could not be created: The system refused it: job.fio: "
         "No space left on device."
     }
     assert sample_of(measure(world, UPDATE)).operations_per_s > 0

@@ -67,7 +67,7 @@ def test_latencies_are_compared_by_percentiles_of_each_round() -> None:
         (made_figures(100, queries_per_s=None), "The run has no queries a second of it."),
         (
             made_figures(100, queries_per_s=0.0),
-            "Its qps is 0, and a ratio to nothing is no number.",
+            "Its qps is 0, and a ratio to 0 is undefined.",
         ),
         (None, "It was not measured."),
     ],

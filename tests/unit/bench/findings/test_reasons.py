@@ -123,13 +123,14 @@ def test_what_held_a_series_up(words: dict[int, BottleneckWord], said: str) -> N
     [
         (
             110.0,
-            "iops alone 1.1, the room that it is divided by 6.21",
-            "Both were held up by the OSDs' CPU. The ratio is mostly that of the room: iops itself "
-            "is 1.1 times, the room that it is divided by 6.21 times.",
+            "iops alone 1.1, the provisioned space that it is divided by 6.21",
+            "Both were held up by the OSDs' CPU. The ratio is mostly that of the provisioned "
+            "space: iops itself is 1.1 times, the provisioned space that it is divided by 6.21 "
+            "times.",
         ),
         (
             10.0,
-            "iops alone 0.1, the room that it is divided by 6.21",
+            "iops alone 0.1, the provisioned space that it is divided by 6.21",
             "Both were held up by the OSDs' CPU: what differs is how much of it an operation "
             "takes.",
         ),

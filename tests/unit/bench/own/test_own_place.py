@@ -159,7 +159,7 @@ def test_what_is_left_of_a_killed_run_is_told(tmp_path: Path) -> None:
         "Unset the flag noscrub",
         "Unset the flag nodeep-scrub",
         "Switch the balancer on",
-        "Let the pool vms scale by itself",
+        "Switch the autoscaler of the pool vms on",
     ]
     assert [line.partition(" bench-")[0] for line in left[:1]] == ["Remove the images of"]
     assert left[1].startswith("Remove the pool grampus-")
@@ -327,7 +327,7 @@ def test_no_more_is_written_than_is_small_beside_the_room(tmp_path: Path) -> Non
     second = make_cell(workload="rados-read", dataset_bytes=50 * GIB, block_bytes=MIB, **OWN)
     reasons = place.prepare([small, second])
     assert list(reasons) == [second.cell_id]
-    assert "stand on 250 GiB" in reasons[second.cell_id]
+    assert "need 250 GiB" in reasons[second.cell_id]
 
 
 def test_an_unknown_rule_is_explained(tmp_path: Path) -> None:

@@ -38,9 +38,9 @@ def _noisy(seconds: int, end: float = 100.0) -> list[float]:
         ([0.0, 0.0, 1.0], None),
         ([0.0] * 6, "No client finished anything in the window."),
         ([], "No client finished anything in the window."),
-        ([100.0, math.nan], "The clients' figures are no numbers from 0 on."),
-        ([100.0, math.inf], "The clients' figures are no numbers from 0 on."),
-        ([100.0, -1.0], "The clients' figures are no numbers from 0 on."),
+        ([100.0, math.nan], "The clients' figures are not numbers from 0 on."),
+        ([100.0, math.inf], "The clients' figures are not numbers from 0 on."),
+        ([100.0, -1.0], "The clients' figures are not numbers from 0 on."),
     ],
 )
 def test_what_is_no_figure_has_a_reason(series: list[float], said: str | None) -> None:

@@ -157,7 +157,7 @@ def test_what_is_marked_and_what_is_not_finished_is_told_at_once(world: World) -
     assert world.progress.notes == [
         f"{labels[plan.visits[0].cell_id]}: It does not answer.",
         f"The run {plan.run_id} is not finished. "
-        "`grampus bench run made-layers --lab made --scale tiny --resume` goes on with it.",
+        "`grampus bench run made-layers --lab made --scale tiny --resume` resumes it.",
     ]
 
 
