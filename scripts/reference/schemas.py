@@ -8,14 +8,14 @@ from pydantic import BaseModel
 
 from grampus.bench.matrix.schema import suite_schema
 from grampus.state.matrix_layers import SeriesPoint
-from grampus.state.matrix_runs import MatrixRun, Visit
+from grampus.state.matrix_runs import MatrixRun, Trial
 
 
 def render_schemas() -> dict[str, str]:
     """What editors check suites with, and what a reader of the archive can rely on."""
     models: dict[str, tuple[type[BaseModel], str]] = {
         "run.schema.json": (MatrixRun, "run.json of a published experiment's run"),
-        "visits.schema.json": (Visit, "A line of visits.jsonl of a published experiment's run"),
+        "visits.schema.json": (Trial, "A line of visits.jsonl of a published experiment's run"),
         "series.schema.json": (SeriesPoint, "A line of series/CELL_ID/ROUND.jsonl of such a run"),
     }
     pages = {name: _render_model(model, title) for name, (model, title) in models.items()}

@@ -19,7 +19,7 @@ A subclass of `FakeHost` plays the programs of a host: `MysqlHost` plays MySQL a
 more program overrides `play` and passes every other command to `super()`.
 
 A fake that one directory of tests uses alone is in that directory, such as the environments of
-benchmarks in `tests/unit/bench/stands`.
+benchmarks in `tests/unit/bench/environments`.
 
 `specs.database_spec` makes a database from the few facts that a test is about.
 

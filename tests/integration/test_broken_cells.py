@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from grampus.bench.environments.environment_plan import environment_name
 from grampus.bench.matrix.expansion import expand_cells
 from grampus.bench.matrix.loading import parse_matrix_suite
-from grampus.bench.stands.stand_plan import stand_name
 from tests.integration.test_growth import fill
 from tests.system.command_line import CommandLine
 from tests.system.lab_machine import LabMachine, remove_pool
@@ -143,7 +143,7 @@ def test_a_broken_cell_has_a_reason_and_the_other_its_figures(
     """The pool that it would make is there, and somebody else's."""
     file, machine = objects_file(tmp_path), LabMachine(lab, "h1")
     suite = parse_matrix_suite(file.read_text(), source=file.name)
-    pool = stand_name(expand_cells(suite, "tiny")[0])
+    pool = environment_name(expand_cells(suite, "tiny")[0])
     machine.ok("ceph", "osd", "pool", "create", pool, "8")
     try:
         with running_suite(lab, file) as running:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from grampus.bench import measured_ports
+from grampus.bench.environments import environment_ports
+from grampus.bench.environments.layouts import LayoutPort
+from grampus.bench.environments.monitors import Monitors
+from grampus.bench.environments.profiles import TuningPort
 from grampus.bench.paths import paths_ports
-from grampus.bench.stands import stand_ports
-from grampus.bench.stands.layouts import LayoutPort
-from grampus.bench.stands.monitors import Monitors
-from grampus.bench.stands.profiles import TuningPort
-from grampus.bench.visits.place import CellPlace
+from grampus.bench.trials.place import CellPlace
 from grampus.ceph.ports import CommandRunner
 from grampus.core.clock import Clock
 from grampus.core.progress import Progress
@@ -33,18 +33,18 @@ from tests.fakes.sysbench_host import FakeDatabases, FakeDevices, FakeFacts, Sys
 from tests.fakes.takeovers import FakeTakeovers
 from tests.fakes.trash import FakeTrash
 from tests.fakes.volumes import FakeEncryption, FakeVolumes
-from tests.unit.bench.paths.fakes import FakePathsCluster, FakePathsVolumes, NoServerImage
-from tests.unit.bench.stands.fake_guests import FakeStandGuests
-from tests.unit.bench.stands.fake_hosts import FakeLayout, FakeTuning
-from tests.unit.bench.stands.osd_sets import FakeStandOsdSets
-from tests.unit.bench.stands.world import (
+from tests.unit.bench.environments.fake_guests import FakeEnvironmentGuests
+from tests.unit.bench.environments.fake_hosts import FakeLayout, FakeTuning
+from tests.unit.bench.environments.osd_sets import FakeEnvironmentOsdSets
+from tests.unit.bench.environments.world import (
+    FakeEnvironmentCluster,
+    FakeEnvironmentDatabases,
+    FakeEnvironmentPools,
+    FakeEnvironmentVolumes,
     FakeMonitors,
-    FakeStandCluster,
-    FakeStandDatabases,
-    FakeStandPools,
-    FakeStandVolumes,
 )
-from tests.unit.bench.visits.made_place import MadePlace
+from tests.unit.bench.paths.fakes import FakePathsCluster, FakePathsVolumes, NoServerImage
+from tests.unit.bench.trials.made_place import MadePlace
 from tests.unit.volumes.cluster import RbdCluster
 from tests.unit.volumes.machine import VolumeHost
 
@@ -71,12 +71,12 @@ PORTS: list[tuple[type, type]] = [
     (paths_ports.VolumesPort, FakePathsVolumes),
     (paths_ports.ClusterPort, FakePathsCluster),
     (paths_ports.ServerImagePort, NoServerImage),
-    (stand_ports.StandDatabases, FakeStandDatabases),
-    (stand_ports.StandGuests, FakeStandGuests),
-    (stand_ports.StandVolumes, FakeStandVolumes),
-    (stand_ports.StandPools, FakeStandPools),
-    (stand_ports.StandOsdSets, FakeStandOsdSets),
-    (stand_ports.StandCluster, FakeStandCluster),
+    (environment_ports.EnvironmentDatabases, FakeEnvironmentDatabases),
+    (environment_ports.EnvironmentGuests, FakeEnvironmentGuests),
+    (environment_ports.EnvironmentVolumes, FakeEnvironmentVolumes),
+    (environment_ports.EnvironmentPools, FakeEnvironmentPools),
+    (environment_ports.EnvironmentOsdSets, FakeEnvironmentOsdSets),
+    (environment_ports.EnvironmentCluster, FakeEnvironmentCluster),
     (LayoutPort, FakeLayout),
     (TuningPort, FakeTuning),
     (Monitors, FakeMonitors),

@@ -26,7 +26,7 @@ class _OnceOnlyLoader(yaml.SafeLoader):
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, Hashable) and key in seen:
                 raise yaml.MarkedYAMLError(
-                    problem=f"the key {key!r} stands there twice", problem_mark=key_node.start_mark
+                    problem=f"the key {key!r} is there twice", problem_mark=key_node.start_mark
                 )
             if isinstance(key, Hashable):
                 seen.add(key)

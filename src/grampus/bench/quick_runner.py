@@ -15,8 +15,9 @@ from grampus.bench.calm import wait_until_calm
 from grampus.bench.client import ArmClient, ensure_client_files, ensure_client_files_absent
 from grampus.bench.dataset import ARM_TITLES, ensure_datasets
 from grampus.bench.drivers.outcome import Second
-from grampus.bench.environment import (
-    decide_environment,
+from grampus.bench.latency.histogram import LatencyHistogram
+from grampus.bench.machine_facts import (
+    decide_facts,
     describe_database,
     describe_plan,
     describe_server_settings,
@@ -24,7 +25,6 @@ from grampus.bench.environment import (
     observe_machine,
     observe_server_settings,
 )
-from grampus.bench.latency.histogram import LatencyHistogram
 from grampus.bench.measured_ports import DatabasePort, DevicesPort, FactsPort
 from grampus.bench.quick_plan import BenchOptions, QuickCell, QuickPlan, decide_quick_plan
 from grampus.bench.quick_suite import Suite
@@ -142,7 +142,7 @@ class BenchRunner:
                 ),
                 *decide_setting_warnings(settings["ceph"], settings["local"]),
             ]
-            environment = decide_environment(
+            environment = decide_facts(
                 facts,
                 machine,
                 describe_database(record),
@@ -163,7 +163,7 @@ class BenchRunner:
                 measure_s=plan.measure_s,
                 dataset_bytes=plan.dataset_bytes,
                 buffer_pool_bytes=record.buffer_pool_bytes,
-                environment=decide_environment(environment, waits),
+                environment=decide_facts(environment, waits),
                 workloads=tuple(results),
                 warnings=tuple(warnings),
             )

@@ -11,7 +11,7 @@ import typer
 
 from grampus.bench.catalog import load_catalog
 from grampus.bench.findings.documents import matrix_document
-from grampus.bench.findings.visit_rows import render_csv, visit_rows
+from grampus.bench.findings.trial_rows import render_csv, trial_rows
 from grampus.bench.matrix.loading import parse_matrix_suite
 from grampus.bench.paths.documents import sample_rows
 from grampus.cli.app import command
@@ -36,14 +36,14 @@ class ExportForm(StrEnum):
     CSV = "csv"
 
 
-@command(bench_app, "export", "grampus bench export latest --as csv --output visits.csv")
+@command(bench_app, "export", "grampus bench export latest --as csv --output trials.csv")
 def bench_export(
     run_id: RunArgument = "latest",
     form: Annotated[
         ExportForm,
         typer.Option(
             "--as",
-            help="markdown: a page of the findings; csv: a row for each visit, or each sample.",
+            help="markdown: a page of the findings; csv: a row for each trial, or each sample.",
         ),
     ] = ExportForm.MARKDOWN,
     output_file: Annotated[
@@ -82,12 +82,12 @@ def bench_export(
 
 
 def _render(run: MatrixRun, archive: MatrixArchive, form: ExportForm) -> str:
-    visits = archive.visits(run.run_id)
+    trials = archive.trials(run.run_id)
     if form is ExportForm.CSV:
-        return render_csv(visit_rows(run, visits))
+        return render_csv(trial_rows(run, trials))
     suite = parse_matrix_suite(run.suite_text, source=f"the suite of the run {run.run_id}")
     directory = str(archive.run_dir(run.run_id))
-    return render_markdown(matrix_document(run, suite, visits, load_catalog(CATALOG), directory))
+    return render_markdown(matrix_document(run, suite, trials, load_catalog(CATALOG), directory))
 
 
 def _render_paths(run: PathsRun, form: ExportForm) -> str:

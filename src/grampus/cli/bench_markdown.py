@@ -17,9 +17,9 @@ from grampus.cli.bench_matrix_tables import (
 from grampus.cli.markdown import bullets, escape, table
 
 LAYERS_SAID = (
-    "What each cell used of the limit of each layer, on average over its rounds. Of InnoDB it is "
+    "How much of each layer's limit each cell used, on average over its rounds. For InnoDB it is "
     "the share of threads that waited for a row lock, or of the time in which a log was written; "
-    "of a volume, of the time in which requests were under way."
+    "for a volume, of the time in which requests were under way."
 )
 
 
@@ -66,7 +66,7 @@ def _how(document: Mapping[str, Any]) -> str:
     return (
         f"{document['run_id']}{unfinished}: scale {document['scale']} on {document['place']}, "
         f"{begun:%Y-%m-%d %H:%M} UTC; {document['visits_done']} of {document['visits_planned']} "
-        f"visits, {document['measure_s']:g} s each after {document['warmup_s']:g} s of warm-up"
+        f"trials, {document['measure_s']:g} s each after {document['warmup_s']:g} s of warm-up"
         f"{_besides(document['overhead'])}."
     )
 
@@ -82,16 +82,16 @@ def _watching(cells: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _besides(overhead: Mapping[str, Any] | None) -> str:
-    """What visits took beside that."""
+    """What trials took beside that."""
     if overhead is None:
         return ""
     median_s, longest_s = overhead["median_s"], overhead["longest_s"]
     found = f"median; the longest {longest_s:.1f} s"
     if overhead["change_s"] is None:
-        return f", and {median_s:.1f} s besides ({found})"
+        return f", and {median_s:.1f} s more ({found})"
     return (
-        f", and {median_s:.1f} s besides load ({found}; {overhead['change_s']:.1f} s of it to set "
-        f"what the cell asks, {overhead['calm_s']:.1f} s until the servers were calm)"
+        f", and {median_s:.1f} s beside the load ({found}; {overhead['change_s']:.1f} s of it to "
+        f"set what the cell asks, {overhead['calm_s']:.1f} s until the servers were calm)"
     )
 
 

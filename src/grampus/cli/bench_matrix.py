@@ -26,7 +26,7 @@ from grampus.cli.output import make_output
 from grampus.core.errors import UsageError, closest_name
 from grampus.report.build import build_matrix_report
 from grampus.state.matrix_archive import MatrixArchive
-from grampus.state.matrix_runs import MatrixRun, Visit
+from grampus.state.matrix_runs import MatrixRun, Trial
 
 SUITE_ENDING = ".yaml"
 SUITE_DIRECTORIES = (SOURCE_SUITES, CLUSTER_SUITES, LAB_SUITES)
@@ -83,7 +83,7 @@ def find_matrix_file(suite: str) -> Path | None:
 def show_matrix(run: MatrixRun, archive: MatrixArchive, output_format: FormatOption) -> None:
     """One run: cells, comparisons, conclusions, what the source published, and where its page
     is."""
-    document = _document(run, archive.visits(run.run_id), archive)
+    document = _document(run, archive.trials(run.run_id), archive)
     report = archive.run_dir(run.run_id) / REPORT_FILE
     document["report"] = str(report) if report.exists() else None
     output = make_output(output_format)
@@ -100,8 +100,8 @@ def write_matrix_page(run: MatrixRun, archive: MatrixArchive) -> None:
 
 def build_matrix_page(run: MatrixRun, archive: MatrixArchive, target: Path) -> None:
     """Write the page of a run to `target`."""
-    visits = archive.visits(run.run_id)
-    build_matrix_report(run, visits, _document(run, visits, archive), target)
+    trials = archive.trials(run.run_id)
+    build_matrix_report(run, trials, _document(run, trials, archive), target)
 
 
 def compare_matrices(
@@ -115,7 +115,7 @@ def compare_matrices(
             "Compare two runs of the same suite; `grampus bench list` shows them.",
         )
     document = compare_matrix_document(
-        first, archive.visits(first.run_id), second, archive.visits(second.run_id)
+        first, archive.trials(first.run_id), second, archive.trials(second.run_id)
     )
     show_comparison(
         make_output(output_format),
@@ -127,10 +127,10 @@ def compare_matrices(
     )
 
 
-def _document(run: MatrixRun, visits: Sequence[Visit], archive: MatrixArchive) -> dict[str, Any]:
+def _document(run: MatrixRun, trials: Sequence[Trial], archive: MatrixArchive) -> dict[str, Any]:
     suite = parse_matrix_suite(run.suite_text, source=f"the suite of the run {run.run_id}")
     directory = str(archive.run_dir(run.run_id))
-    return matrix_document(run, suite, visits, load_catalog(CATALOG), directory)
+    return matrix_document(run, suite, trials, load_catalog(CATALOG), directory)
 
 
 def _matrix_files() -> dict[str, Path]:

@@ -10,10 +10,10 @@ from grampus.bench.findings.looks import ROUNDS_BETWEEN_LOOKS
 from grampus.bench.findings.rounds import distinct
 from grampus.bench.matrix.expansion import environments
 from grampus.bench.matrix.loading import parse_matrix_suite, read_matrix_suite
-from grampus.bench.visits.budget import decide_all_s, describe_time
-from grampus.bench.visits.matrix_runner import MatrixRunner, RunPorts
-from grampus.bench.visits.place import CellPlace
-from grampus.bench.visits.plan import cells_of, missing_visits, plan_run
+from grampus.bench.trials.budget import decide_all_s, describe_time
+from grampus.bench.trials.matrix_runner import MatrixRunner, RunPorts
+from grampus.bench.trials.place import CellPlace
+from grampus.bench.trials.plan import cells_of, missing_trials, plan_run
 from grampus.cli.bench_matrix import MatrixOptions, parse_scale, show_matrix, write_matrix_page
 from grampus.cli.bench_own_options import OwnClusterOptions
 from grampus.cli.composition.bench import matrix_archive
@@ -76,10 +76,10 @@ def plan_matrix(
         return _resumed(unfinished, file.stem, options)
     suite, text = read_matrix_suite(file)
     if unfinished is not None:
-        done = len(archive.visits(unfinished.run_id))
+        done = len(archive.trials(unfinished.run_id))
         progress.note(
             f"The run {unfinished.run_id} is unfinished ({done} of {len(unfinished.visits)} "
-            "visits). This begins a new one; with --resume the same command goes on with it."
+            "trials). This command begins a new run. With --resume, it resumes the unfinished one."
         )
     started = clock.now()
     return plan_run(
@@ -127,12 +127,12 @@ def show_matrix_plan(run: MatrixRun, archive: MatrixArchive, output_format: Form
     """What --dry-run prints: the cells, which of them cannot run and why, and the time."""
     suite = parse_matrix_suite(run.suite_text, source=f"the suite of the run {run.run_id}")
     begun = run.run_id in archive.run_ids()
-    visits = archive.visits(run.run_id) if begun else []
-    missing = missing_visits(run, visits)
+    trials = archive.trials(run.run_id) if begun else []
+    missing = missing_trials(run, trials)
     wanted = {one.cell_id for one in missing}
     cells = [cell for cell_id, cell in cells_of(run).items() if cell_id in wanted]
     making_s = len(environments(cells)) * suite.scales[parse_scale(run.scale)].environment_s
-    estimated_s = decide_all_s(run, missing, visits) + making_s
+    estimated_s = decide_all_s(run, missing, trials) + making_s
     refused = [cell for cell in run.cells if cell.not_runnable is not None]
     steps = [f"{cell.label}: {cell.not_runnable or 'can run'}" for cell in run.cells]
     document = {
@@ -179,8 +179,8 @@ def show_matrix_plan(run: MatrixRun, archive: MatrixArchive, output_format: Form
         *(f"({number}) {reason}" for number, reason in enumerate(reasons, start=1)),
         f"{len(run.cells) - len(refused)} of {len(run.cells)} cells can run here, in "
         f"{'' if run.first_look is None else 'up to '}{run.rounds} "
-        f"round{'' if run.rounds == 1 else 's'}: {len(missing)} visits, about "
-        f"{describe_time(estimated_s)} with what they stand on.",
+        f"round{'' if run.rounds == 1 else 's'}: {len(missing)} trials, about "
+        f"{describe_time(estimated_s)} with their environments.",
     ]
     if run.first_look is not None:
         lines.append(
@@ -188,11 +188,11 @@ def show_matrix_plan(run: MatrixRun, archive: MatrixArchive, output_format: Form
             "ends if each conclusion that can be tested has its answer."
         )
     if begun:
-        lines.append(f"This goes on with the run {run.run_id}.")
+        lines.append(f"This resumes the run {run.run_id}.")
     if run.budget_s is not None and estimated_s > run.budget_s:
         lines.append(
             f"The budget of {describe_time(run.budget_s)} will end it before that: what is not "
-            "visited then is marked."
+            "measured then is marked."
         )
     output.text(None, "\n".join(lines))
 

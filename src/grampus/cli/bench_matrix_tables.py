@@ -219,12 +219,12 @@ def _heading(document: Mapping[str, Any]) -> list[str]:
         document["title"],
         document["question"],
         f"{document['run_id']} on {document['place']}: {document['visits_done']} of "
-        f"{document['visits_planned']} visits, {document['measure_s']:g} s each.",
+        f"{document['visits_planned']} trials, {document['measure_s']:g} s each.",
     ]
     if document["ended_at_s"] is None:
         lines.append(
             f"Unfinished: `grampus bench run {document['suite']} --scale {document['scale']} "
-            "--resume` goes on with it."
+            "--resume` resumes it."
         )
     lines += [one for one in (document["cut_short"], document["enough"]) if one is not None]
     if document["statement"] is not None:

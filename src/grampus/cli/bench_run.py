@@ -67,7 +67,7 @@ def bench_run(
         ),
     ] = None,
     fresh_data: Annotated[
-        bool, typer.Option("--fresh-data", metavar="", help="quick: load the data set anew.")
+        bool, typer.Option("--fresh-data", metavar="", help="quick: load the data set again.")
     ] = False,
     scale: Annotated[
         str | None,
@@ -126,7 +126,7 @@ def bench_run(
         typer.Option(
             "--resume",
             metavar="",
-            help="Published experiments: go on with the unfinished run of the suite and scale.",
+            help="Published experiments: resume the unfinished run of the suite and scale.",
         ),
     ] = False,
     conf: Annotated[

@@ -15,7 +15,7 @@ from grampus.report.matrix.page import Detail, describe_matrix_page
 from grampus.report.page import Samples, describe_page
 from grampus.report.paths_page import describe_paths_page
 from grampus.report.render import render_matrix_page, render_page, render_paths_page
-from grampus.state.matrix_runs import MatrixRun, Visit
+from grampus.state.matrix_runs import MatrixRun, Trial
 from grampus.state.result_files import write_result
 from grampus.state.runs import (
     PATHS_SCHEMA_VERSION,
@@ -53,18 +53,18 @@ def build_report(archive: RunArchive, run_id: str, output: Path) -> Path:
 
 
 def build_matrix_report(
-    run: MatrixRun, visits: Sequence[Visit], findings: Mapping[str, Any], output: Path
+    run: MatrixRun, trials: Sequence[Trial], findings: Mapping[str, Any], output: Path
 ) -> Path:
     """Write the report of a run of a matrix suite to `output`, and return `output`.
 
-    `findings` is the document of `grampus bench show`: what follows from `visits`. Raises
+    `findings` is the document of `grampus bench show`: what follows from `trials`. Raises
     GrampusError when it cannot be read, the report would be too large, or `output` cannot be
     written.
     """
-    return _write(render_matrix_run(run, visits, findings), output)
+    return _write(render_matrix_run(run, trials, findings), output)
 
 
-def render_matrix_run(run: MatrixRun, visits: Sequence[Visit], findings: Mapping[str, Any]) -> str:
+def render_matrix_run(run: MatrixRun, trials: Sequence[Trial], findings: Mapping[str, Any]) -> str:
     """The HTML of `run`, below MAX_REPORT_BYTES bytes.
 
     Raises GrampusError with code `findings-unreadable` for findings that are none, and
@@ -72,7 +72,7 @@ def render_matrix_run(run: MatrixRun, visits: Sequence[Visit], findings: Mapping
     """
     found = parse_findings(findings)
     for detail in DETAILS:
-        html = render_matrix_page(describe_matrix_page(run, visits, found, detail))
+        html = render_matrix_page(describe_matrix_page(run, trials, found, detail))
         if len(html.encode()) < MAX_REPORT_BYTES:
             return html
     raise GrampusError(

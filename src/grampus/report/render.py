@@ -20,7 +20,7 @@ from grampus.report.drawing import (
 from grampus.report.matrix.forest import FOREST_WIDTH
 from grampus.report.matrix.layer_strips import LINE_HEIGHT, STRIP_WIDTH
 from grampus.report.matrix.page import MatrixPage
-from grampus.report.matrix.visit_series import SERIES_HEIGHT, SERIES_WIDTH
+from grampus.report.matrix.trial_series import SERIES_HEIGHT, SERIES_WIDTH
 from grampus.report.page import RESULT_COLUMNS, Page
 from grampus.report.paths_page import DRAWING_WIDTH, PathsPage
 from grampus.report.paths_page import RESULT_COLUMNS as PATHS_COLUMNS

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.state.home import write_atomically
 from grampus.state.matrix_layers import SeriesPoint
-from grampus.state.matrix_runs import MatrixRun, Moment, Visit
+from grampus.state.matrix_runs import MatrixRun, Moment, Trial
 from grampus.state.run_directories import RunDirectories
 from grampus.state.runs import MATRIX_KIND
 
@@ -49,9 +49,9 @@ class MatrixArchive:
         file = self._runs.run_file(self.resolve(run_id))
         return MatrixRun.model_validate_json(file.read_bytes())
 
-    def visits(self, run_id: str) -> list[Visit]:
-        """What has been visited so far, in order; without one that was cut off while written."""
-        return _read_whole_lines(self._visits_file(run_id), Visit)
+    def trials(self, run_id: str) -> list[Trial]:
+        """What has been measured so far, in order; without one that was cut off while written."""
+        return _read_whole_lines(self._trials_file(run_id), Trial)
 
     def moments(self, run_id: str) -> list[Moment]:
         """When processes worked on the run, in order."""
@@ -79,10 +79,10 @@ class MatrixArchive:
         """Replace what is written of a run by `run`, which has its `ended_at_s`."""
         self._write(run)
 
-    def append(self, run_id: str, visit: Visit) -> None:
-        """Add a visit, durably: it is there when this returns, and not at all before."""
+    def append(self, run_id: str, trial: Trial) -> None:
+        """Add a trial, durably: it is there when this returns, and not at all before."""
         with self._explained():
-            _append_line(self._visits_file(run_id), visit)
+            _append_line(self._trials_file(run_id), trial)
 
     def append_moment(self, run_id: str, moment: Moment) -> None:
         """Add a moment, durably."""
@@ -90,7 +90,7 @@ class MatrixArchive:
             _append_line(self._moments_file(run_id), moment)
 
     def write_raw(self, run_id: str, cell_id: str, round_: int, name: str, text: str) -> None:
-        """Keep what a driver printed; what a visit that is made again left there is replaced."""
+        """Keep what a driver printed; what a trial that is made again left there is replaced."""
         if Path(name).name != name or name in ("", ".", ".."):
             raise ValueError(f"{name!r} is not a valid file name")
         file = self.run_dir(run_id) / "raw" / cell_id / str(round_) / name
@@ -101,7 +101,7 @@ class MatrixArchive:
     def write_series(
         self, run_id: str, cell_id: str, round_: int, points: Iterable[SeriesPoint]
     ) -> None:
-        """Keep what monitors saw of a visit, in place of what is there of one made before."""
+        """Keep what monitors saw of a trial, in place of what is there of one made before."""
         lines = [point.model_dump_json().encode() + b"\n" for point in points]
         file = self._series_file(run_id, cell_id, round_)
         with self._explained():
@@ -109,7 +109,7 @@ class MatrixArchive:
             write_atomically(file, b"".join(lines))
 
     def series(self, run_id: str, cell_id: str, round_: int) -> list[SeriesPoint]:
-        """What monitors saw of a visit, in the order of time; nothing where none ran."""
+        """What monitors saw of a trial, in the order of time; nothing where none ran."""
         return _read_whole_lines(self._series_file(run_id, cell_id, round_), SeriesPoint)
 
     def _series_file(self, run_id: str, cell_id: str, round_: int) -> Path:
@@ -122,7 +122,7 @@ class MatrixArchive:
         with self._explained():
             write_atomically(self._runs.run_file(run.run_id), document)
 
-    def _visits_file(self, run_id: str) -> Path:
+    def _trials_file(self, run_id: str) -> Path:
         return self.run_dir(run_id) / "visits.jsonl"
 
     def _moments_file(self, run_id: str) -> Path:

@@ -1,6 +1,6 @@
-"""What was seen of each layer under a visit, and which of them was its bottleneck.
+"""What was seen of each layer under a trial, and which of them was its bottleneck.
 
-The points of a visit are beside its other files, one JSON object a line:
+The points of a trial are beside its other files, one JSON object a line:
 
     series/CELL_ID/ROUND.jsonl
 
@@ -135,7 +135,7 @@ class LayerUse(Frozen):
 
 
 class Why(Frozen):
-    """Why a visit was no faster: its bottleneck, and what was seen of each layer.
+    """Why a trial was no faster: its bottleneck, and what was seen of each layer.
 
     `from_s` and `to_s` span warm-up and measuring, `measured_from_s` is where measuring began; all
     are Unix time.

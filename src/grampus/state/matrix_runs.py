@@ -2,13 +2,13 @@
 
 One directory a run, beside those of `runs.py`:
 
-    run.json       the MatrixRun below, written before the first visit, and once more at the end
-    visits.jsonl   one Visit a line, appended and flushed to disk as each visit ends
+    run.json       the MatrixRun below, written before the first trial, and once more at the end
+    visits.jsonl   one Trial a line, appended and flushed to disk as each trial ends
     moments.jsonl  one Moment a line: when processes worked on the run, for its budget
     raw/           what the drivers printed: raw/CELL_ID/ROUND/NAME
     series/        what monitors saw: series/CELL_ID/ROUND.jsonl (`matrix_layers.py`)
 
-A run that was killed is one without `ended_at_s`. A last line that a kill cut off is no visit: that
+A run that was killed is one without `ended_at_s`. A last line that a kill cut off is no trial: that
 one is made again. All times are seconds since the Unix epoch.
 """
 
@@ -37,7 +37,7 @@ class PlannedCell(Frozen):
     )
 
 
-class PlannedVisit(Frozen):
+class PlannedTrial(Frozen):
     """One cell in one round (from 1), in the order of the run."""
 
     cell_id: str
@@ -69,7 +69,8 @@ class MatrixRun(Frozen):
     warmup_s: float
     measure_s: float
     cells: tuple[PlannedCell, ...]
-    visits: tuple[PlannedVisit, ...]
+    # The archive's format calls a trial a visit, so this field keeps its name.
+    visits: tuple[PlannedTrial, ...]
     environment: tuple[Setting, ...]
     ended_at_s: float | None = Field(default=None, description="None: it can be resumed")
     cut_short: str | None = Field(
@@ -81,13 +82,13 @@ class MatrixRun(Frozen):
 
 
 class Moment(Frozen):
-    """A process began to work on the run, or had prepared what its visits need."""
+    """A process began to work on the run, or had prepared what its trials need."""
 
     at_s: float
     what: Literal["began", "prepared"]
 
 
-class VisitSecond(Frozen):
+class TrialSecond(Frozen):
     """What all clients did together in the second that begins at `at_s`."""
 
     at_s: int
@@ -96,10 +97,10 @@ class VisitSecond(Frozen):
 
 
 class Spent(Frozen):
-    """Seconds that a visit took for its load, warm-up and last operations and all, and before it:
+    """Seconds that a trial took for its load, warm-up and last operations and all, and before it:
     until all was as the cell asks, and until nothing was written any more of what came before.
 
-    Of a visit that was measured longer: of both measurings.
+    Of a trial that was measured longer: of both measurings.
     """
 
     load_s: float
@@ -132,7 +133,7 @@ class Figures(Frozen):
     osd_device_latency_ms: float | None = None
     volume_iops: float | None = None
     provisioned_bytes: float | None = None
-    seconds: tuple[VisitSecond, ...] = ()
+    seconds: tuple[TrialSecond, ...] = ()
     why: Why | None = Field(default=None, description="None: no monitor ran")
     spent: Spent | None = Field(default=None, description="None: an older run")
     undeciding: tuple[str, ...] = Field(
@@ -140,8 +141,8 @@ class Figures(Frozen):
     )
 
 
-class Visit(Frozen):
-    """How one visit ended: with `figures`, or with the reason why there are none. Never both."""
+class Trial(Frozen):
+    """How one trial ended: with `figures`, or with the reason why there are none. Never both."""
 
     cell_id: str
     round: int

@@ -33,12 +33,12 @@ def _seen(cell: Cell, number: int) -> Seen:
 
 @pytest.fixture
 def run_id(home: Path) -> str:
-    """A run in the archive, of which some visits are marked."""
-    _, run, visits = made_matrix_run(_seen)
+    """A run in the archive, of which some trials are marked."""
+    _, run, trials = made_matrix_run(_seen)
     archive = MatrixArchive(home / "runs")
     archive.begin(run)
-    for visit in visits:
-        archive.append(run.run_id, visit)
+    for trial in trials:
+        archive.append(run.run_id, trial)
     return run.run_id
 
 
@@ -51,17 +51,17 @@ def test_markdown_has_all_sections_and_nothing_becomes_markup(run_id: str) -> No
     assert {line.count(" | ") for line in tables} == {1, 6, 8, 2}
     assert "An &lt;OSD> was | down: see \\[here](x)." in page
     assert "its figures tell shapes and ratios" in page
-    assert "6 s each after 2 s of warm-up, and 1.5 s besides (median; the longest 1.5 s)." in page
+    assert "6 s each after 2 s of warm-up, and 1.5 s more (median; the longest 1.5 s)." in page
 
 
-def test_csv_is_a_row_for_each_visit(run_id: str, home: Path) -> None:
-    file = home / "visits.csv"
+def test_csv_is_a_row_for_each_trial(run_id: str, home: Path) -> None:
+    file = home / "trials.csv"
     code, shown, _ = _invoke(run_id, "--as", "csv", "--output", str(file))
     assert (code, shown) == (0, f"Written to {file}.\n")
     rows = list(csv.DictReader(io.StringIO(file.read_text(), newline="")))
     archive = MatrixArchive(home / "runs")
     assert [(row["cell_id"], int(row["round"])) for row in rows] == [
-        (visit.cell_id, visit.round) for visit in archive.visits(run_id)
+        (trial.cell_id, trial.round) for trial in archive.trials(run_id)
     ]
     assert {row["marked"] for row in rows} == {"", "An <OSD> was | down: see [here](x)."}
 
@@ -120,11 +120,11 @@ def test_the_ways_to_an_image_are_a_page_and_a_row_for_each_sample(home: Path) -
 
 
 def test_markdown_says_why(home: Path) -> None:
-    _, run, visits = made_matrix_run(lambda *_: made_figures(100, why=made_why()))
+    _, run, trials = made_matrix_run(lambda *_: made_figures(100, why=made_why()))
     archive = MatrixArchive(home / "runs")
     archive.begin(run)
-    for visit in visits:
-        archive.append(run.run_id, visit)
+    for trial in trials:
+        archive.append(run.run_id, trial)
     page = _invoke(run.run_id)[1]
     assert "| p99.99 | bottleneck | remark |" in page
     assert "| OSD device |" in page

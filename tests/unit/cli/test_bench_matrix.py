@@ -34,7 +34,7 @@ from tests.unit.bench.findings.made_matrix import (
     made_text,
 )
 from tests.unit.bench.matrix.made_suites import made_content
-from tests.unit.bench.visits.made_place import World
+from tests.unit.bench.trials.made_place import World
 from tests.unit.report.made_paths import made_paths_run
 
 CATALOGUED = "redhat-2016-batch-flushing"
@@ -53,7 +53,7 @@ def lines_of(text: str) -> list[str]:
 def keep(
     home: Path, run_id: str = RUN_ID, *, seen: object = None, **changed: object
 ) -> tuple[MatrixArchive, MatrixRun]:
-    """A run in the archive: nvme twice as fast as hdd, a marked visit and a client-bound cell."""
+    """A run in the archive: nvme twice as fast as hdd, a marked trial and a client-bound cell."""
 
     def by_default(cell: object, number: int) -> Seen:
         point = cell.point  # type: ignore[attr-defined]
@@ -64,11 +64,11 @@ def keep(
         return _figures(100 * point.threads, number)
 
     chosen = seen if callable(seen) else by_default
-    _, run, visits = made_matrix_run(chosen, run_id=run_id, **changed)
+    _, run, trials = made_matrix_run(chosen, run_id=run_id, **changed)
     archive = MatrixArchive(home / "runs")
     archive.begin(run)
-    for visit in visits:
-        archive.append(run_id, visit)
+    for trial in trials:
+        archive.append(run_id, trial)
     return archive, run
 
 
@@ -209,7 +209,7 @@ def test_a_run_is_carried_out_and_shown(ready: Ready, capsys: Captured) -> None:
     assert len(ready.world.place.measured) == len(run.visits) == 8
     show_matrix(run, ready.world.archive, OutputFormat.HUMAN)
     shown = lines_of(capsys.readouterr().out)
-    assert f"{run.run_id} on lab made: 8 of 8 visits, 6 s each." in shown
+    assert f"{run.run_id} on lab made: 8 of 8 trials, 6 s each." in shown
     assert not ready.world.place.made
 
 
@@ -237,7 +237,7 @@ def test_a_suite_of_which_nothing_can_run_is_no_run(ready: Ready) -> None:
 
 
 def _interrupt(ready: Ready, *, after: int) -> MatrixRun:
-    """A run that Ctrl-C ends after so many visits."""
+    """A run that Ctrl-C ends after so many trials."""
     done = []
 
     def series(second: int) -> float:
@@ -256,14 +256,12 @@ def _interrupt(ready: Ready, *, after: int) -> MatrixRun:
 
 def test_an_interrupted_run_is_gone_on_with(ready: Ready) -> None:
     begun = _interrupt(ready, after=4)
-    assert any(
-        "--scale tiny --resume` goes on with it." in one for one in ready.world.progress.notes
-    )
-    assert len(ready.world.archive.visits(begun.run_id)) == 4
+    assert any("--scale tiny --resume` resumes it." in one for one in ready.world.progress.notes)
+    assert len(ready.world.archive.trials(begun.run_id)) == 4
     run = ready.run(MatrixOptions(resume=True))
     assert run.run_id == begun.run_id
     assert run.ended_at_s is not None
-    assert len(ready.world.archive.visits(run.run_id)) == len(run.visits) == 12
+    assert len(ready.world.archive.trials(run.run_id)) == len(run.visits) == 12
     with pytest.raises(NotFoundError, match="no unfinished run of made-layers at the scale tiny"):
         ready.run(MatrixOptions(resume=True))
 
@@ -273,7 +271,7 @@ def test_a_run_is_gone_on_with_as_it_began_wherever_its_file_is(ready: Ready) ->
     ready.file.unlink()
     run = ready.run(MatrixOptions(resume=True))
     assert (run.run_id, run.suite_text) == (begun.run_id, begun.suite_text)
-    assert len(ready.world.archive.visits(run.run_id)) == 12
+    assert len(ready.world.archive.trials(run.run_id)) == 12
 
 
 def test_the_name_of_an_unfinished_suite_is_enough_to_go_on(home: Path) -> None:
@@ -291,7 +289,7 @@ def test_a_new_run_beside_an_unfinished_one_says_so(ready: Ready) -> None:
     run = ready.run(MatrixOptions())
     assert run.run_id != begun.run_id
     assert any(
-        f"The run {begun.run_id} is unfinished (1 of 12 visits)." in one
+        f"The run {begun.run_id} is unfinished (1 of 12 trials)." in one
         for one in ready.world.progress.notes
     )
 
@@ -331,7 +329,7 @@ def test_a_dry_run_names_what_cannot_run_and_changes_nothing(
     assert shown[-2].startswith("(1) This place cannot do threads 64 (only")
     # 2 cells, 3 rounds, 2 + 6 + 10 s each, and two environments of 30 s.
     assert shown[-1] == (
-        "2 of 4 cells can run here, in 3 rounds: 6 visits, about 3 min with what they stand on."
+        "2 of 4 cells can run here, in 3 rounds: 6 trials, about 3 min with their environments."
     )
     show_matrix_plan(run, ready.world.archive, OutputFormat.JSON)
     document = json.loads(capsys.readouterr().out)
@@ -354,7 +352,7 @@ def test_a_run_is_shown_with_cells_comparisons_and_conclusions(home: Path) -> No
     code, shown, _ = invoke("bench show latest")
     assert code == 0
     lines = lines_of(shown)
-    assert "lab default: 12 of 12 visits, 6 s each." in " ".join(lines)
+    assert "lab default: 12 of 12 trials, 6 s each." in " ".join(lines)
     assert any("its figures tell shapes and ratios" in line for line in lines)
     assert "CELL ROUNDS TPS LOWEST TO HIGHEST QUERIES/S P50 P99 P99.99 REMARK" in lines
     (row,) = [line for line in lines if line.startswith("threads 1, media hdd")]
@@ -413,10 +411,7 @@ def test_a_run_is_shown_for_programs(home: Path) -> None:
 def test_an_unfinished_run_says_how_to_go_on(home: Path) -> None:
     keep(home, ended_at_s=None)
     shown = lines_of(invoke("bench show")[1])
-    assert (
-        "Unfinished: `grampus bench run made-layers --scale tiny --resume` goes on with it."
-        in shown
-    )
+    assert "Unfinished: `grampus bench run made-layers --scale tiny --resume` resumes it." in shown
 
 
 @pytest.mark.parametrize(
@@ -498,7 +493,7 @@ def test_a_page_of_an_unfinished_run_says_so(home: Path, tmp_path: Path) -> None
     file = tmp_path / "page.html"
     code, shown, _ = invoke(f"report build latest --output {file}")
     assert (code, shown) == (0, f"The report is at {file}.\n")
-    assert "The run is unfinished: 0 of 12 visits were made." in file.read_text(encoding="utf-8")
+    assert "The run is unfinished: 0 of 12 trials were made." in file.read_text(encoding="utf-8")
 
 
 def test_a_broken_run_is_explained(home: Path) -> None:

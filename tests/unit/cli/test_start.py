@@ -38,7 +38,7 @@ _DATABASES = {"grampus.databases", "grampus.volumes.service", "cryptography"}
 # What carries a benchmark out, which showing one does not.
 _RUNNING = {
     "grampus.cli.composition.matrix",
-    "grampus.bench.visits.matrix_runner",
+    "grampus.bench.trials.matrix_runner",
     "grampus.bench.paths.runner",
 }
 _FEATURES = {

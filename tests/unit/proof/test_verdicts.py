@@ -11,8 +11,8 @@ from grampus.bench.findings.conclusions import WORDS, decide_conclusions
 from grampus.bench.findings.enough import decide_enough
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.suite import MatrixSuite
-from grampus.bench.visits.plan import missing_visits
-from grampus.state.matrix_runs import MatrixRun, Visit
+from grampus.bench.trials.plan import missing_trials
+from grampus.state.matrix_runs import MatrixRun, Trial
 from tests.proof.verdicts.render_page import Tried, decide_broken, render_page
 from tests.proof.verdicts.simulated_machine import NOISES, SERIES, simulate_rounds
 from tests.proof.verdicts.trials import (
@@ -97,7 +97,7 @@ def test_the_rule_that_is_tried_is_the_one_by_which_runs_end(ratio: float, seed:
         ],
     )
 
-    def run_of(made: int) -> tuple[MatrixSuite, MatrixRun, list[Visit]]:
+    def run_of(made: int) -> tuple[MatrixSuite, MatrixRun, list[Trial]]:
         def seen(cell: Cell, number: int) -> Seen:
             arm, baseline = pairs[number - 1]
             figure = arm if cell.point.media == "nvme" else baseline
@@ -108,10 +108,10 @@ def test_the_rule_that_is_tried_is_the_one_by_which_runs_end(ratio: float, seed:
         )
 
     for made in range(1, limits.max_rounds + 1):
-        suite, run, visits = run_of(made)
-        if decide_enough(run, visits, missing_visits(run, visits)) is not None:
+        suite, run, trials = run_of(made)
+        if decide_enough(run, trials, missing_trials(run, trials)) is not None:
             break
-    (conclusion,) = decide_conclusions(suite, run, visits)
+    (conclusion,) = decide_conclusions(suite, run, trials)
     truth, effect = end_of_suite(pairs, limits, SUITE_AT_LEAST)
     assert (WORDS[truth], effect.rounds) == (conclusion.word, made)
     (claim,) = conclusion.claims

@@ -17,7 +17,7 @@ from grampus.report.matrix.findings import (
     Latency,
     Value,
 )
-from grampus.state.matrix_runs import Figures, MatrixRun, Visit, VisitSecond
+from grampus.state.matrix_runs import Figures, MatrixRun, Trial, TrialSecond
 from tests.unit.bench.findings.made_matrix import (
     Seen,
     made_figures,
@@ -27,13 +27,13 @@ from tests.unit.bench.findings.made_matrix import (
 from tests.unit.bench.layers.made_why import made_why
 
 CATALOG = Path(__file__).parents[3] / "catalog"
-Made = tuple[MatrixRun, list[Visit], dict[str, Any]]
+Made = tuple[MatrixRun, list[Trial], dict[str, Any]]
 
 
-def made_seconds(operations_per_s: float, seconds: int = 6) -> tuple[VisitSecond, ...]:
+def made_seconds(operations_per_s: float, seconds: int = 6) -> tuple[TrialSecond, ...]:
     """Each second a little more or less than the one before."""
     return tuple(
-        VisitSecond(at_s=1_772_373_909 + at, operations=operations_per_s + at % 3, errors=0)
+        TrialSecond(at_s=1_772_373_909 + at, operations=operations_per_s + at % 3, errors=0)
         for at in range(seconds)
     )
 
@@ -67,9 +67,9 @@ def figures_of(operations_per_s: float, **changed: Any) -> Figures:
 
 
 def made_findings(seen: Callable[[SuiteCell, int], Seen] = seen_by_default, **changed: Any) -> Made:
-    """A run of the made suite, its visits, and the document of its findings."""
-    suite, run, visits = made_matrix_run(seen, **changed)
-    return run, visits, matrix_document(run, suite, visits, load_catalog(CATALOG), "/runs/made")
+    """A run of the made suite, its trials, and the document of its findings."""
+    suite, run, trials = made_matrix_run(seen, **changed)
+    return run, trials, matrix_document(run, suite, trials, load_catalog(CATALOG), "/runs/made")
 
 
 def made_spread(mean: float) -> FoundSpread:

@@ -312,12 +312,12 @@ def test_a_report_of_a_matrix_draws_everything_and_loads_nothing(
 
 
 def test_hostile_words_of_a_matrix_run_nothing(browser: Browser, tmp_path: Path):
-    run, visits, document = made_findings()
+    run, trials, document = made_findings()
     document.update(title=HOSTILE, question=HOSTILE, remarks=[HOSTILE])
     for cell in document["cells"]:
         cell.update(name=HOSTILE, notes=(HOSTILE,))
         cell["point"]["media"] += HOSTILE
-    file = build_matrix_report(run, visits, document, tmp_path / "report.html")
+    file = build_matrix_report(run, trials, document, tmp_path / "report.html")
     watch = Watch()
     page = opened(browser, file, watch, "light", 390)
     images, title = page.locator("img").count(), page.title()

@@ -1,4 +1,4 @@
-"""Strips of layers: what is drawn of the visits of a cell."""
+"""Strips of layers: what is drawn of the trials of a cell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from grampus.report.matrix.layer_strips import (
     shade_of,
 )
 from grampus.state.matrix_layers import LAYERS, Why
-from grampus.state.matrix_runs import Visit
+from grampus.state.matrix_runs import Trial
 from tests.unit.bench.findings.made_matrix import made_figures
 from tests.unit.bench.layers.made_why import made_why
 
@@ -28,13 +28,13 @@ CELL = made_cell(
 )
 
 
-def _visit(number: int, why: Why | None, cell_id: str = CELL.cell_id) -> Visit:
+def _trial(number: int, why: Why | None, cell_id: str = CELL.cell_id) -> Trial:
     figures = made_figures(100, why=why)
-    return Visit(cell_id=cell_id, round=number, started_at_s=1, ended_at_s=9, figures=figures)
+    return Trial(cell_id=cell_id, round=number, started_at_s=1, ended_at_s=9, figures=figures)
 
 
 def test_a_strip_has_its_lanes_and_its_warm_up():
-    (strip,) = draw_strips([CELL], [_visit(1, made_why()), _visit(2, made_why(busy=0.89))], 60)
+    (strip,) = draw_strips([CELL], [_trial(1, made_why()), _trial(2, made_why(busy=0.89))], 60)
     assert [(lane.title, lane.share, lane.is_bottleneck) for lane in strip.lanes] == [
         ("Client", "10%", False),
         ("OSD device", "92%", True),
@@ -55,28 +55,28 @@ def test_a_strip_has_its_lanes_and_its_warm_up():
 
 def test_only_cells_that_were_watched_have_a_strip():
     other = made_cell({"threads": 1})
-    visits = [_visit(1, None), _visit(1, made_why(), other.cell_id)]
-    assert [strip.name for strip in draw_strips([CELL, other], visits, 60)] == [other.name]
-    # A visit that was made again replaces the first.
-    assert draw_strips([CELL], [_visit(1, made_why()), _visit(1, None)], 60) == ()
+    trials = [_trial(1, None), _trial(1, made_why(), other.cell_id)]
+    assert [strip.name for strip in draw_strips([CELL, other], trials, 60)] == [other.name]
+    # A trial that was made again replaces the first.
+    assert draw_strips([CELL], [_trial(1, made_why()), _trial(1, None)], 60) == ()
 
 
 def test_of_many_cells_only_the_deciding_evidence_is_told():
     cells = [CELL.model_copy(update={"cell_id": f"c{number}"}) for number in range(25)]
-    visits = [_visit(1, made_why(), cell.cell_id) for cell in cells]
-    assert {strip.evidence for strip in draw_strips(cells, visits, 60)} == {"It was busy."}
+    trials = [_trial(1, made_why(), cell.cell_id) for cell in cells]
+    assert {strip.evidence for strip in draw_strips(cells, trials, 60)} == {"It was busy."}
 
 
 def test_a_client_bound_cell_is_marked():
     cell = CELL.model_copy(update={"bottleneck": "client", "client_bound": "yes"})
-    (strip,) = draw_strips([cell], [_visit(1, made_why("client"))], 60)
+    (strip,) = draw_strips([cell], [_trial(1, made_why("client"))], 60)
     assert strip.is_client_bound
     assert [lane.is_bottleneck for lane in strip.lanes] == [True, False]
 
 
-def test_a_visit_of_which_nothing_was_seen():
+def test_a_trial_of_which_nothing_was_seen():
     why = made_why("unknown", layers=(), throughput=(), evidence=())
-    (strip,) = draw_strips([CELL], [_visit(1, why)], 60)
+    (strip,) = draw_strips([CELL], [_trial(1, why)], 60)
     assert (strip.lanes, strip.line, strip.shades) == ((), "", ())
 
 

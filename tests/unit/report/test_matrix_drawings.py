@@ -34,14 +34,14 @@ from grampus.report.matrix.percentile_plots import (
     place_percent,
     shown_percentiles,
 )
-from grampus.report.matrix.visit_series import (
+from grampus.report.matrix.trial_series import (
     SERIES_WIDTH,
     draw_series,
     thin_out,
     warmup_seconds,
 )
 from grampus.report.matrix.words import format_ratio
-from grampus.state.matrix_runs import Visit
+from grampus.state.matrix_runs import Trial
 
 from .made_findings import figures_of, made_cell, made_cell_latency, made_seconds
 
@@ -412,7 +412,7 @@ def test_seconds_are_thinned_out(
     assert thin_out(values, max_points) == points
 
 
-def visit_of(number: int, **changed: Any) -> Visit:
+def trial_of(number: int, **changed: Any) -> Trial:
     content: dict[str, Any] = {
         "cell_id": "threads 1",
         "round": number,
@@ -421,25 +421,25 @@ def visit_of(number: int, **changed: Any) -> Visit:
         "figures": figures_of(100),
         **changed,
     }
-    return Visit(**content)
+    return Trial(**content)
 
 
 def test_a_drawing_has_a_line_for_each_round_and_shades_its_warm_up() -> None:
     warm = figures_of(100, seconds=made_seconds(100, 8), measured_s=6)
     assert warmup_seconds(warm) == 2
-    visits = [
-        visit_of(1),
-        visit_of(2, figures=None, marked="An OSD was down."),
-        visit_of(3, figures=figures_of(100, seconds=())),
-        visit_of(4),
-        visit_of(4, figures=warm),
+    trials = [
+        trial_of(1),
+        trial_of(2, figures=None, marked="An OSD was down."),
+        trial_of(3, figures=figures_of(100, seconds=())),
+        trial_of(4),
+        trial_of(4, figures=warm),
     ]
     cells = [made_cell({"threads": 1}), made_cell({"threads": 8})]
-    (drawn,) = draw_series(cells, visits, 60)
+    (drawn,) = draw_series(cells, trials, 60)
     assert [line.round for line in drawn.lines] == [1, 4]
     assert drawn.warmup_width == pytest.approx(SERIES_WIDTH / 4)
     assert drawn.caption == "100 to 102/s over 8 s, the first 2 s warm-up"
     assert len(drawn.lines[1].path.split()) == 8
-    (without,) = draw_series(cells, visits[:1], 3)
+    (without,) = draw_series(cells, trials[:1], 3)
     assert without.warmup_width is None
     assert len(without.lines[0].path.split()) == 3

@@ -106,7 +106,7 @@ def test_it_loads_nothing_and_runs_nothing() -> None:
 
 
 def test_hostile_words_stay_text() -> None:
-    run, visits, document = made_findings()
+    run, trials, document = made_findings()
     run = run.model_copy(
         update={
             "suite": HOSTILE,
@@ -120,7 +120,7 @@ def test_hostile_words_stay_text() -> None:
     for one in (*document["comparisons"], *document["conclusions"]):
         one.update(name=HOSTILE, arm=HOSTILE, says=HOSTILE, sentence=HOSTILE, reason=HOSTILE)
     document.update(title=HOSTILE, question=HOSTILE, remarks=[HOSTILE])
-    html = render_matrix_run(run, visits, document)
+    html = render_matrix_run(run, trials, document)
     assert "<img" not in html
     assert html.count("</style>") == 1
     assert "49" not in re.findall(r"&amp;(\S+)", html)
@@ -148,9 +148,9 @@ def test_every_part_is_there_that_has_something_to_show() -> None:
 
 
 def test_a_single_cell_has_a_page() -> None:
-    run, visits, document = made_findings()
+    run, trials, document = made_findings()
     document.update(cells=document["cells"][:1], comparisons=[], conclusions=[])
-    made = (run, visits, document)
+    made = (run, trials, document)
     page = page_of(made)
     assert (page.forests, page.curves.drawn, page.heat.drawn) == ((), (), ())
     assert len(page.cells) == len(page.series) == len(page.percentiles.drawn) == 1
@@ -170,7 +170,7 @@ def test_a_run_without_any_round_has_a_page() -> None:
         "no figure: It was not measured yet."
     }
     html = render_matrix_run(*made)
-    assert "The run is unfinished: 0 of 12 visits were made." in html
+    assert "The run is unfinished: 0 of 12 trials were made." in html
     assert "not compared: It was not measured yet." in html
 
 
@@ -182,17 +182,17 @@ def test_a_run_that_ended_since_enough_was_known_says_so_without_a_warning() -> 
     ]
 
 
-def test_what_visits_took_besides_is_a_fact() -> None:
+def test_the_overhead_of_trials_is_a_fact() -> None:
     page = page_of(made_findings())
     facts = {one.name: one.value for one in page.facts}
-    assert facts["Besides, for each visit"] == "1.5 s (median), 1.5 s (longest)"
+    assert facts["Overhead of a trial"] == "1.5 s (median), 1.5 s (longest)"
 
 
-def test_what_visits_took_besides_their_load_is_told_by_what_it_was_for() -> None:
+def test_the_overhead_of_trials_is_shown_by_its_causes() -> None:
     spent = Spent(load_s=5.5, change_s=1.25, calm_s=0.5)
     page = page_of(made_findings(lambda _cell, _number: figures_of(100, spent=spent)))
     facts = {one.name: one.value for one in page.facts}
-    assert facts["Besides load, for each visit"] == (
+    assert facts["Overhead of a trial, beside its load"] == (
         "4.0 s (median), 4.0 s (longest); in medians 1.2 s of it to set what the cell asks, "
         "0.5 s until the servers were calm"
     )
@@ -231,17 +231,17 @@ def test_five_hundred_cells_stay_small() -> None:
 
 
 def test_what_would_be_too_large_is_refused() -> None:
-    run, visits, document = made_findings()
+    run, trials, document = made_findings()
     document["remarks"] = ["x" * MAX_REPORT_BYTES]
     with pytest.raises(GrampusError, match="larger than 2,000,000 bytes"):
-        render_matrix_run(run, visits, document)
+        render_matrix_run(run, trials, document)
 
 
 def test_findings_that_are_none_are_explained() -> None:
-    run, visits, document = made_findings()
+    run, trials, document = made_findings()
     document["cells"][0].pop("point")
     with pytest.raises(GrampusError, match=r"cells\.0\.point") as raised:
-        render_matrix_run(run, visits, document)
+        render_matrix_run(run, trials, document)
     assert raised.value.code == "findings-unreadable"
 
 
@@ -273,7 +273,7 @@ def test_headline(words: list[str], sentence: str) -> None:
 
 def test_a_conclusion_has_our_ratio_its_interval_and_the_published_one() -> None:
     seen = {"hdd": (100, 100, 100), "nvme": (200, 210, 190)}
-    run, visits, document = made_findings(
+    run, trials, document = made_findings(
         lambda cell, number: figures_of(seen[cell.point.media][number - 1]),
         text=made_text(
             dimensions={"media": ["hdd", "nvme"]},
@@ -291,7 +291,7 @@ def test_a_conclusion_has_our_ratio_its_interval_and_the_published_one() -> None
             ],
         ),
     )
-    (row,) = page_of((run, visits, document)).conclusions
+    (row,) = page_of((run, trials, document)).conclusions
     assert (row.verdict, row.ours, row.published) == ("holds", "2", "33.2")
     assert row.interval == "1.76 to 2.26"
     assert row.claims == ()

@@ -15,9 +15,9 @@ from grampus.state.matrix_runs import (
     MatrixRun,
     Moment,
     PlannedCell,
-    PlannedVisit,
-    Visit,
-    VisitSecond,
+    PlannedTrial,
+    Trial,
+    TrialSecond,
 )
 from grampus.state.runs import RunArchive, Setting
 from tests.unit.full_disk import files_of_at_most
@@ -39,12 +39,12 @@ def made_run(run_id: str, *, suite: str = "made-layers", scale: str = "tiny") ->
         warmup_s=2,
         measure_s=6,
         cells=(PlannedCell(cell_id="ab", label="update-index", point={"threads": 8, "rate": 0.5}),),
-        visits=(PlannedVisit(cell_id="ab", round=1), PlannedVisit(cell_id="ab", round=2)),
+        visits=(PlannedTrial(cell_id="ab", round=1), PlannedTrial(cell_id="ab", round=2)),
         environment=(Setting(group="Ceph", name="Version", value="20.2.4"),),
     )
 
 
-def made_visit(number: int, *, operations_per_s: float = 100.0) -> Visit:
+def made_trial(number: int, *, operations_per_s: float = 100.0) -> Trial:
     figures = Figures(
         loop="closed",
         measured_s=6,
@@ -52,9 +52,9 @@ def made_visit(number: int, *, operations_per_s: float = 100.0) -> Visit:
         operations_per_s=operations_per_s,
         latency={"format": "grampus-latency", "ranges": [[1, 0, 600]]},
         notes=("Größer als\u2028gedacht.\r",),
-        seconds=(VisitSecond(at_s=1000, operations=100.0, errors=0.0),),
+        seconds=(TrialSecond(at_s=1000, operations=100.0, errors=0.0),),
     )
-    return Visit(cell_id="ab", round=number, started_at_s=1.5, ended_at_s=9.5, figures=figures)
+    return Trial(cell_id="ab", round=number, started_at_s=1.5, ended_at_s=9.5, figures=figures)
 
 
 @pytest.fixture
@@ -83,68 +83,68 @@ def test_a_run_is_begun_once(archive: MatrixArchive):
     assert archive.load("a").scale == "tiny"
 
 
-def test_visits_come_back_in_order_one_a_line(archive: MatrixArchive):
+def test_trials_come_back_in_order_one_a_line(archive: MatrixArchive):
     archive.begin(made_run("a"))
-    assert archive.visits("a") == []
-    archive.append("a", made_visit(1))
-    archive.append("a", made_visit(2))
-    assert archive.visits("a") == [made_visit(1), made_visit(2)]
+    assert archive.trials("a") == []
+    archive.append("a", made_trial(1))
+    archive.append("a", made_trial(2))
+    assert archive.trials("a") == [made_trial(1), made_trial(2)]
     assert _file(archive, "a").read_bytes().count(b"\n") == 2
 
 
-def test_a_line_that_was_cut_off_anywhere_is_no_visit_and_does_not_spoil_the_next(
+def test_a_line_that_was_cut_off_anywhere_is_no_trial_and_does_not_spoil_the_next(
     archive: MatrixArchive,
 ):
-    archive.append("a", made_visit(1))
+    archive.append("a", made_trial(1))
     first = _file(archive, "a").read_bytes()
-    archive.append("a", made_visit(2))
+    archive.append("a", made_trial(2))
     both = _file(archive, "a").read_bytes()
     for length in range(len(first), len(both)):
         _file(archive, "a").write_bytes(both[:length])
-        assert archive.visits("a") == [made_visit(1)]
-        archive.append("a", made_visit(2))
+        assert archive.trials("a") == [made_trial(1)]
+        archive.append("a", made_trial(2))
         assert _file(archive, "a").read_bytes() == both
 
 
 def test_nothing_of_a_line_that_was_cut_off_is_left_behind_a_shorter_one(archive: MatrixArchive):
-    archive.append("a", made_visit(1))
+    archive.append("a", made_trial(1))
     first = _file(archive, "a").read_bytes()
-    archive.append("a", made_visit(2))
+    archive.append("a", made_trial(2))
     _file(archive, "a").write_bytes(_file(archive, "a").read_bytes()[:-1])
-    short = Visit(cell_id="ab", round=2, started_at_s=1.5, ended_at_s=9.5, marked="It failed.")
+    short = Trial(cell_id="ab", round=2, started_at_s=1.5, ended_at_s=9.5, marked="It failed.")
     archive.append("a", short)
     line = short.model_dump_json(exclude_none=True).encode() + b"\n"
     assert _file(archive, "a").read_bytes() == first + line
 
 
 def test_a_first_line_that_was_cut_off_is_none(archive: MatrixArchive):
-    archive.append("a", made_visit(1))
+    archive.append("a", made_trial(1))
     whole = _file(archive, "a").read_bytes()
     for length in (0, 1, len(whole) - 1):
         _file(archive, "a").write_bytes(whole[:length])
-        assert archive.visits("a") == []
-        archive.append("a", made_visit(1))
-        assert archive.visits("a") == [made_visit(1)]
+        assert archive.trials("a") == []
+        archive.append("a", made_trial(1))
+        assert archive.trials("a") == [made_trial(1)]
 
 
 def test_what_could_not_be_read_back_is_not_written(archive: MatrixArchive):
-    archive.append("a", made_visit(1))
+    archive.append("a", made_trial(1))
     for value in (float("nan"), float("inf")):
         with pytest.raises(ValidationError):
-            archive.append("a", made_visit(2, operations_per_s=value))
+            archive.append("a", made_trial(2, operations_per_s=value))
         with pytest.raises(ValidationError):
             archive.begin(made_run("b").model_copy(update={"warmup_s": value}))
-    assert archive.visits("a") == [made_visit(1)]
+    assert archive.trials("a") == [made_trial(1)]
     assert archive.run_ids() == []
 
 
-def test_moments_are_kept_beside_the_visits(archive: MatrixArchive):
+def test_moments_are_kept_beside_the_trials(archive: MatrixArchive):
     moments = [Moment(at_s=1.5, what="began"), Moment(at_s=7.25, what="prepared")]
     assert archive.moments("a") == []
     for moment in moments:
         archive.append_moment("a", moment)
     assert archive.moments("a") == moments
-    assert archive.visits("a") == []
+    assert archive.trials("a") == []
 
 
 def test_raw_output_is_kept_by_cell_and_round_and_replaced(archive: MatrixArchive):
@@ -190,11 +190,11 @@ def test_the_newest_run_that_has_not_ended_is_found(archive: MatrixArchive):
 def test_a_full_disk_is_told_and_what_was_there_stays(archive: MatrixArchive):
     run = made_run("a")
     archive.begin(run)
-    archive.append("a", made_visit(1))
+    archive.append("a", made_trial(1))
     size_bytes = _file(archive, "a").stat().st_size
     with files_of_at_most(size_bytes + 20):
         for write in (
-            lambda: archive.append("a", made_visit(2)),
+            lambda: archive.append("a", made_trial(2)),
             lambda: archive.write_raw("a", "ab", 1, "fio.json", "x" * 10_000),
             lambda: archive.end(run.model_copy(update={"cut_short": "x" * 10_000})),
         ):
@@ -203,10 +203,10 @@ def test_a_full_disk_is_told_and_what_was_there_stays(archive: MatrixArchive):
             assert failed.value.code == "no-space"
             assert "There is no space left" in str(failed.value)
             assert "--resume" in failed.value.remedy
-    assert archive.visits("a") == [made_visit(1)]
+    assert archive.trials("a") == [made_trial(1)]
     assert archive.load("a") == run
-    archive.append("a", made_visit(2))
-    assert archive.visits("a") == [made_visit(1), made_visit(2)]
+    archive.append("a", made_trial(2))
+    assert archive.trials("a") == [made_trial(1), made_trial(2)]
 
 
 def test_a_directory_that_is_none_is_told(tmp_path: Path):
@@ -230,7 +230,7 @@ def test_series_are_replaced_and_read_back(archive: MatrixArchive):
     assert (archive.run_dir("r") / "series" / "ab" / "1.jsonl").read_text().count("\n") == 2
 
 
-def test_a_visit_says_why(archive: MatrixArchive):
+def test_a_trial_says_why(archive: MatrixArchive):
     archive.begin(made_run("r"))
     use = LayerUse(layer="osd-device", share=0.95, peak=1.0, over_time=(None, 0.5))
     why = Why(
@@ -242,8 +242,8 @@ def test_a_visit_says_why(archive: MatrixArchive):
         to_s=1006,
         throughput=(None, 100.0),
     )
-    visit = made_visit(1)
-    assert visit.figures is not None
-    visit = visit.model_copy(update={"figures": visit.figures.model_copy(update={"why": why})})
-    archive.append("r", visit)
-    assert archive.visits("r") == [visit]
+    trial = made_trial(1)
+    assert trial.figures is not None
+    trial = trial.model_copy(update={"figures": trial.figures.model_copy(update={"why": why})})
+    archive.append("r", trial)
+    assert archive.trials("r") == [trial]

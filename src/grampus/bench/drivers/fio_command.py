@@ -82,7 +82,7 @@ def render_fio_jobs(load: FioLoad) -> str:
     """The job file. Raises ValueError for two jobs of one name: their figures would be mixed."""
     names = [job.name for job in load.jobs]
     if len(set(names)) != len(names) or not names:
-        raise ValueError("fio's jobs need names of their own")
+        raise ValueError("fio's jobs need different names")
     lines = [
         "[global]",
         *_render_target(load.target),

@@ -65,8 +65,8 @@ def rados_cleanup_argv(load: RadosLoad, *, object_prefix: str) -> list[str]:
     """
     if _OBJECT_PREFIX.fullmatch(object_prefix) is None:
         raise RefusedError(
-            f"'{object_prefix}' is no prefix of one rados bench run.",
-            "Take the object prefix from the output of the run whose objects shall go.",
+            f"'{object_prefix}' is not the prefix of one rados bench run.",
+            "Take the object prefix from the output of the run whose objects you want to remove.",
             code="object-prefix",
         )
     argv = [

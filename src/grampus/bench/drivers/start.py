@@ -67,7 +67,7 @@ def decide_start(clients: Sequence[Client], *, now_s: float) -> StartPlan:
     if len(set(names)) != len(names):
         raise RefusedError(
             "Two clients of one measurement have the same name.",
-            "Give each client a name of its own.",
+            "Give each client its own name.",
             code="client-names",
         )
     worst = max(clients, key=lambda client: client.clock.error_s)

@@ -1,1 +1,1 @@
-"""What the visits of a run say: figures of cells, effects of arms, conclusions of the sources."""
+"""What the trials of a run say: figures of cells, effects of arms, conclusions of the sources."""

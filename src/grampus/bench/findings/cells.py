@@ -20,7 +20,7 @@ from grampus.bench.findings.rounds import (
 from grampus.bench.latency.histogram import PERCENTS, merge_histograms
 from grampus.bench.latency.percentile import Percentile
 from grampus.state.matrix_layers import LAYERS, LayerUse, Why
-from grampus.state.matrix_runs import MatrixRun, Visit
+from grampus.state.matrix_runs import MatrixRun, Trial
 
 # A number as in sentences, not one that is a part of a name (`h1`, `osd-0`).
 _FIRST_FIGURE = re.compile(r"(?<![\w.-])\d+(\.\d+)?(?![\w.-])")
@@ -113,13 +113,13 @@ class CellFinding:
     monitor_cpu_cores: float | None
 
 
-def decide_cells(run: MatrixRun, visits: Sequence[Visit]) -> list[CellFinding]:
+def decide_cells(run: MatrixRun, trials: Sequence[Trial]) -> list[CellFinding]:
     """A finding for each cell of the run, in its order.
 
     Raises GrampusError with code `latency-document` for a latency that cannot be read.
     """
     names = varied_names(run.cells)
-    return [_decide_cell(rounds, names) for rounds in gather_rounds(run, visits).values()]
+    return [_decide_cell(rounds, names) for rounds in gather_rounds(run, trials).values()]
 
 
 def merge_notes(notes: Sequence[str]) -> list[str]:

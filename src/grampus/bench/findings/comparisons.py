@@ -26,7 +26,7 @@ from grampus.bench.statistics.several import (
 )
 from grampus.bench.statistics.stopping import StoppingLimits
 from grampus.core.errors import GrampusError
-from grampus.state.matrix_runs import MatrixRun, Visit
+from grampus.state.matrix_runs import MatrixRun, Trial
 
 ComparisonWord = Literal["better", "worse", "no-difference", "undecided", "not-compared"]
 
@@ -61,14 +61,14 @@ class Comparisons:
     line: str
 
 
-def decide_comparisons(suite: MatrixSuite, run: MatrixRun, visits: Sequence[Visit]) -> Comparisons:
+def decide_comparisons(suite: MatrixSuite, run: MatrixRun, trials: Sequence[Trial]) -> Comparisons:
     """Every arm against the baseline: throughput, and the 99th percentile of the latencies.
 
     The throughput of databases is their queries a second: it is in the proportion of their
     transactions where the load is the same, and means something where it is not. Requests that
     come at a rate have no throughput of the server's.
     """
-    gathered, level = gather_rounds(run, visits), decide_level(run, visits)
+    gathered, level = gather_rounds(run, trials), decide_level(run, trials)
     found = [
         _compare(suite, gathered, name, (arm_id, baseline_id), quantity, level)
         for name in suite.arms

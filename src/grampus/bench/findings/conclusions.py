@@ -41,7 +41,7 @@ from grampus.bench.matrix.expansion import compared_cells
 from grampus.bench.matrix.suite import MatrixSuite
 from grampus.bench.statistics.effect import Effect, decide_effect
 from grampus.core.units import format_digits
-from grampus.state.matrix_runs import MatrixRun, Visit
+from grampus.state.matrix_runs import MatrixRun, Trial
 
 Truth = Literal["yes", "no", "unknown", "untested"]
 ConclusionWord = Literal["holds", "does-not-hold", "undecided", "not-tested"]
@@ -110,13 +110,13 @@ class _Compared:
 
 
 def decide_conclusions(
-    suite: MatrixSuite, run: MatrixRun, visits: Sequence[Visit]
+    suite: MatrixSuite, run: MatrixRun, trials: Sequence[Trial]
 ) -> list[ConclusionFinding]:
     """A finding for each conclusion of the suite, in its order.
 
     Raises GrampusError with code `latency-document` for a latency that cannot be read.
     """
-    gathered, error = gather_rounds(run, visits), decide_level(run, visits)
+    gathered, error = gather_rounds(run, trials), decide_level(run, trials)
     return [
         _decide(
             _Compared(gathered, one, error, one.not_in_labs if run.shape_only else None),

@@ -16,7 +16,7 @@ from grampus.bench.findings.conclusions import ConclusionFinding, decide_conclus
 from grampus.bench.findings.reasons import explain
 from grampus.bench.matrix.expansion import estimate_s, expand_cells
 from grampus.bench.matrix.suite import SCALES, MatrixSuite
-from grampus.state.matrix_runs import MatrixRun, Visit
+from grampus.state.matrix_runs import MatrixRun, Trial
 
 SHAPE_ONLY = (
     "This place is shared or emulated: its figures tell shapes and ratios, not what the hardware "
@@ -64,23 +64,23 @@ def suite_document(suite: MatrixSuite) -> dict[str, Any]:
 
 
 def matrix_document(
-    run: MatrixRun, suite: MatrixSuite, visits: Sequence[Visit], catalog: Catalog, directory: str
+    run: MatrixRun, suite: MatrixSuite, trials: Sequence[Trial], catalog: Catalog, directory: str
 ) -> dict[str, Any]:
-    """The document of `bench show`: the run, and all that follows from its visits.
+    """The document of `bench show`: the run, and all that follows from its trials.
 
     `cells`, `comparisons` and `conclusions` are lists of the findings' fields; `source` is null
     for a suite without one. `overhead` ({median_s, longest_s, visits, change_s, calm_s}: what a
-    visit took besides its load) is null before any. Of the visits the latencies and what is second
+    trial took besides its load) is null before any. Of the trials the latencies and what is second
     by second stay in the archive (`directory`).
 
     Raises GrampusError with code `latency-document` for a latency that cannot be read.
     """
     points = {cell.cell_id: dict(cell.point) for cell in run.cells}
-    cells = decide_cells(run, visits)
-    comparisons = decide_comparisons(suite, run, visits)
+    cells = decide_cells(run, trials)
+    comparisons = decide_comparisons(suite, run, trials)
     planned = {(one.cell_id, one.round) for one in run.visits}
-    overhead = decide_overhead(run, visits)
-    done = planned & {(one.cell_id, one.round) for one in visits}
+    overhead = decide_overhead(run, trials)
+    done = planned & {(one.cell_id, one.round) for one in trials}
     return {
         **run.model_dump(mode="json", exclude={"cells", "visits"}),
         "title": suite.title,
@@ -95,10 +95,10 @@ def matrix_document(
         "comparisons_line": comparisons.line,
         "conclusions": [
             conclusion_document(replace(one, why=explain(one, cells)))
-            for one in decide_conclusions(suite, run, visits)
+            for one in decide_conclusions(suite, run, trials)
         ],
         "source": source_document(suite, catalog),
-        "visits": [one.model_dump(mode="json", exclude=_LEFT_OUT) for one in visits],
+        "visits": [one.model_dump(mode="json", exclude=_LEFT_OUT) for one in trials],
         "dir": directory,
     }
 
@@ -149,9 +149,9 @@ def source_document(suite: MatrixSuite, catalog: Catalog) -> dict[str, Any] | No
 
 def compare_matrix_document(
     first: MatrixRun,
-    first_visits: Sequence[Visit],
+    first_trials: Sequence[Trial],
     second: MatrixRun,
-    second_visits: Sequence[Visit],
+    second_trials: Sequence[Trial],
 ) -> dict[str, Any]:
     """The document of `bench compare`: cell by cell, the second over the first.
 
@@ -160,8 +160,8 @@ def compare_matrix_document(
     single rounds could have. With a `reason` the ratios are null. `only_in_first` and
     `only_in_second` name cells.
     """
-    ours = {one.cell_id: one for one in decide_cells(first, first_visits)}
-    theirs = {one.cell_id: one for one in decide_cells(second, second_visits)}
+    ours = {one.cell_id: one for one in decide_cells(first, first_trials)}
+    theirs = {one.cell_id: one for one in decide_cells(second, second_trials)}
     return {
         "first": first.run_id,
         "second": second.run_id,
@@ -262,7 +262,7 @@ def _figure_documents(figures: Sequence[PublishedFigure]) -> list[dict[str, Any]
 
 @dataclass(frozen=True)
 class Overhead:
-    """Seconds of a visit beside its load: what is prepared, started, gathered.
+    """Seconds of a trial beside its load: what is prepared, started, gathered.
 
     Of them, in medians: `change_s` until all was as the cell asks, `calm_s` until nothing was
     written any more of what came before. None: a run that did not record it.
@@ -270,21 +270,21 @@ class Overhead:
 
     median_s: float
     longest_s: float
-    visits: int
+    visits: int  # so named in documents
     change_s: float | None = None
     calm_s: float | None = None
 
 
-def decide_overhead(run: MatrixRun, visits: Sequence[Visit]) -> Overhead | None:
-    """Of the visits with figures, None without one.
+def decide_overhead(run: MatrixRun, trials: Sequence[Trial]) -> Overhead | None:
+    """Of the trials with figures, None without one.
 
-    Of older visits, which did not record their load, all counts that is not of the planned
+    Of older trials, which did not record their load, all counts that is not of the planned
     warm-up and measuring; those that measured longer, to become steady, are left out.
     """
     planned_s = run.warmup_s + run.measure_s
     found: list[float] = []
     spent = []
-    for one in visits:
+    for one in trials:
         if one.figures is None:
             continue
         took_s = one.ended_at_s - one.started_at_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grampus.bench.statistics.stopping import StoppingLimits, level_of_look, look_rounds
-from grampus.state.matrix_runs import MatrixRun, PlannedVisit, Visit
+from grampus.state.matrix_runs import MatrixRun, PlannedTrial, Trial
 
 ERROR = 0.05
 # Those of a balanced block of two arms. Of more arms a look may come within their block: every
@@ -25,27 +25,27 @@ def stopping_limits(run: MatrixRun) -> StoppingLimits | None:
     )
 
 
-def decide_level(run: MatrixRun, visits: Sequence[Visit]) -> float:
+def decide_level(run: MatrixRun, trials: Sequence[Trial]) -> float:
     """The error of each interval over the rounds made so far: all looks' together is 5%.
 
     A run that was never to be looked at before its end has all of it, also where its time ended
     first: that does not depend on what was found.
     """
     limits = stopping_limits(run)
-    begun = max((visit.round for visit in visits), default=0)
+    begun = max((trial.round for trial in trials), default=0)
     if limits is None or not 2 <= begun <= run.rounds:
         return ERROR
     return level_of_look(begun, limits)
 
 
-def is_look(run: MatrixRun, visits: Sequence[Visit], missing: Sequence[PlannedVisit]) -> bool:
+def is_look(run: MatrixRun, trials: Sequence[Trial], missing: Sequence[PlannedTrial]) -> bool:
     """Whether the rounds made so far are whole, and a look before the last round is due.
 
-    `missing` are the visits that are still to be made, in their order: none of cells that could not
+    `missing` are the trials that are still to be made, in their order: none of cells that could not
     be prepared.
     """
     limits = stopping_limits(run)
     if limits is None or not missing:
         return False
     whole = missing[0].round - 1
-    return whole in look_rounds(limits) and all(visit.round <= whole for visit in visits)
+    return whole in look_rounds(limits) and all(trial.round <= whole for trial in trials)

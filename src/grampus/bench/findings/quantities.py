@@ -16,7 +16,7 @@ MEGABYTE = 1_000_000
 GIGABYTE = 1_000_000_000
 # Of a quantity that is divided by another: itself, and what it is divided by, in words.
 _QUOTIENTS: Mapping[Quantity, tuple[Quantity, str]] = {
-    "iops-per-gb": ("iops", "the room"),
+    "iops-per-gb": ("iops", "the provisioned space"),
     "tps-per-database": ("tps", "the number of databases"),
     "qps-per-database": ("qps", "the number of databases"),
 }
@@ -78,9 +78,7 @@ def read_quantity(quantity: Quantity, point: Mapping[str, Value], one: Round) ->
     """
     reading = _read(quantity, point, one)
     if reading.value is not None and reading.value <= 0:
-        return QuantityReading(
-            None, reason=f"Its {quantity} is 0, and a ratio to nothing is no number."
-        )
+        return QuantityReading(None, reason=f"Its {quantity} is 0, and a ratio to 0 is undefined.")
     return reading
 
 
@@ -171,7 +169,7 @@ def _read_iops(quantity: Quantity, point: Mapping[str, Value], figures: Figures)
     if quantity == "iops":
         return QuantityReading(iops)
     if not figures.provisioned_bytes:
-        return _absent("room that the volumes stand for")
+        return _absent("provisioned space")
     return QuantityReading(iops / (figures.provisioned_bytes / GIGABYTE))
 
 

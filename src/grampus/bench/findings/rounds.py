@@ -1,4 +1,4 @@
-"""What the visits of a run hold, by cell and round; and which cells may decide anything."""
+"""What the trials of a run hold, by cell and round; and which cells may decide anything."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from grampus.bench.latency.histogram import LatencyHistogram
 from grampus.bench.latency.histogram_documents import parse_histogram
 from grampus.bench.matrix.dimensions import DIMENSIONS
-from grampus.state.matrix_runs import Figures, MatrixRun, PlannedCell, Visit
+from grampus.state.matrix_runs import Figures, MatrixRun, PlannedCell, Trial
 
 
 @dataclass(frozen=True)
@@ -38,27 +38,27 @@ class CellRounds:
         )
 
 
-def gather_rounds(run: MatrixRun, visits: Sequence[Visit]) -> dict[str, CellRounds]:
-    """The visits by cell id, in the order of the run's cells; of two of one round, the later.
+def gather_rounds(run: MatrixRun, trials: Sequence[Trial]) -> dict[str, CellRounds]:
+    """The trials by cell id, in the order of the run's cells; of two of one round, the later.
 
     Raises GrampusError with code `latency-document` for a latency that cannot be read.
     """
     planned: dict[str, list[int]] = {cell.cell_id: [] for cell in run.cells}
     for plan in run.visits:
         planned[plan.cell_id].append(plan.round)
-    last = {(visit.cell_id, visit.round): visit for visit in visits}
+    last = {(trial.cell_id, trial.round): trial for trial in trials}
     gathered = {}
     for cell in run.cells:
         measured: dict[int, Round] = {}
         marked: dict[int, str] = {}
         for number in sorted(planned[cell.cell_id]):
-            visit = last.get((cell.cell_id, number))
-            if visit is None:
+            trial = last.get((cell.cell_id, number))
+            if trial is None:
                 continue
-            if visit.figures is None:
-                marked[number] = visit.marked or "There is no figure, and no reason for it."
+            if trial.figures is None:
+                marked[number] = trial.marked or "There is no figure, and no reason for it."
             else:
-                measured[number] = _read_round(visit.figures)
+                measured[number] = _read_round(trial.figures)
         # What was not needed is not missing.
         wanted = () if run.enough is not None else sorted(planned[cell.cell_id])
         missing = [number for number in wanted if number not in {*measured, *marked}]

@@ -88,7 +88,7 @@ def parse_histogram(document: Mapping[str, Any]) -> LatencyHistogram:
         reason = str(error).splitlines()[0] if isinstance(error, HistogramError) else _first(error)
         raise GrampusError(
             f"A latency histogram of the archive cannot be read: {reason}.",
-            f"Grampus reads {FORMAT} version {VERSION}; measure anew if the file was cut off.",
+            f"Grampus reads {FORMAT} version {VERSION}; measure again if the file is truncated.",
             code="latency-document",
         ) from error
     return histogram

@@ -54,7 +54,7 @@ def histogram_from_sysbench(
         end = bisect_left(_SYSBENCH_MIDDLES_MS, printed_ms + 1.001 * _SYSBENCH_HALF_DIGIT_MS)
         spare = end - first - len(counts)
         if spare < 0:
-            raise HistogramError(f"{printed_ms:.3f} ms is no bucket of sysbench 1.0.20")
+            raise HistogramError(f"{printed_ms:.3f} ms is not a bucket of sysbench 1.0.20")
         for position, count in enumerate(counts):
             lowest = first + position
             ranges.append((*_sysbench_bounds_ns(lowest, lowest + spare), count))

@@ -1,1 +1,1 @@
-"""Every layer under a visit on one clock, and which of them was its bottleneck."""
+"""Every layer under a trial on one clock, and which of them was its bottleneck."""

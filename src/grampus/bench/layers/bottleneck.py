@@ -1,4 +1,4 @@
-"""Which layer a visit was held up by, and the evidence for it. Pure."""
+"""Which layer a trial was held up by, and the evidence for it. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grampus.state.matrix_layers import BottleneckWord, Layer
 # From this share of its limit on, a layer makes what is above it wait.
 AT_LIMIT_SHARE = 0.9
 # From this share of a medium's limit on, some of what was done passed by it. Hard disks that
-# nothing passes by were seen at up to 104% over a visit, at up to 133% in a second (2026-11-26).
+# nothing passes by were seen at up to 104% over a trial, at up to 133% in a second (2026-11-26).
 PASSES_LIMIT_SHARE = 1.25
 # Of the load's threads, those that wait for one and the same thing.
 WAITING_SHARE = 0.5
@@ -113,7 +113,7 @@ def describe_passed_limit(seen: LayerEvidence) -> str | None:
         return None
     return (
         f"The device of {seen.device or 'an OSD'} did {_percent(seen.device_limit_share)} of what "
-        "its medium is limited to, so that something passes by the limit and it is no such medium."
+        "its medium is limited to, so something passes by the limit and it is not such a medium."
     )
 
 
@@ -185,7 +185,7 @@ def _waits(seen: LayerEvidence) -> list[_Held]:
     elif _reaches(seen.flush_busy_share, FLUSHING_SHARE):
         # Of a database's volume it is the redo log and the binary log that are flushed.
         layer: Layer = "volume" if seen.server_share is None else "innodb"
-        writers = "whoever writes waits" if seen.server_share is None else "commits wait"
+        writers = "writers wait" if seen.server_share is None else "commits wait"
         said = (
             f"A flush of the volume was under way {_percent(seen.flush_busy_share)} of the "
             f"time{_flushes(seen)}: {writers} for it."

@@ -1,4 +1,4 @@
-"""What runs on a host during a visit: once a second all counters that it can see, as one line.
+"""What runs on a host during a trial: once a second all counters that it can see, as one line.
 
 Started as `python3 -c` with this file's text and one argument, a JSON object:
 

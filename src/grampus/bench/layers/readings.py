@@ -1,4 +1,4 @@
-"""What the monitors of a visit print, as counters. All pure; what is not understood is left out."""
+"""What the monitors of a trial print, as counters. All pure; what is not understood is left out."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ _FILE_WAITS = (
 
 
 def status_statements(times: int, interval_s: float) -> str:
-    """SQL that reads the status so many times, with sleeps between: one client for a visit."""
+    """SQL that reads the status so many times, with sleeps between: one client for a trial."""
     names = ", ".join(f"'{name}'" for name in STATUS_VARIABLES)
     one = (
         "select 'at', unix_timestamp(now(6));\n"

@@ -1,4 +1,4 @@
-"""What is watched during a visit, and which layer each of it belongs to. Pure."""
+"""What is watched during a trial, and which layer each of it belongs to. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class UsageReading:
 
 @dataclass(frozen=True)
 class Subjects:
-    """What a visit puts under load.
+    """What a trial puts under load.
 
     All clients together may use `client_cores` of their host. `servers` have the CPUs that each may
     use, by `DAEMON@HOST`; `volumes` are names, with the daemon that serves each (None: the kernel).

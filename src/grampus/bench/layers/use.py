@@ -11,13 +11,13 @@ from statistics import fmean
 from grampus.bench.layers.subjects import Consumer, Subjects
 from grampus.state.matrix_layers import LAYERS, Layer, LayerUse, SeriesPoint
 
-# As many parts of a visit are kept of each layer's use: as fine as a page draws them.
+# As many parts of a trial are kept of each layer's use: as fine as a page draws them.
 PARTS = 40
 
 
 @dataclass(frozen=True)
 class TimeSpan:
-    """A visit on the clock (Unix time): warm-up from `from_s`, measuring until `to_s`."""
+    """A trial on the clock (Unix time): warm-up from `from_s`, measuring until `to_s`."""
 
     from_s: float
     measured_from_s: float
@@ -65,7 +65,7 @@ def decide_cores(points: Sequence[SeriesPoint], subjects: Subjects) -> float:
 
 
 def decide_uses(shares: Sequence[Shares], span: TimeSpan) -> tuple[LayerUse, ...]:
-    """Means and peaks of what was measured, and the course of the whole visit."""
+    """Means and peaks of what was measured, and the course of the whole trial."""
     uses = []
     for one in shares:
         counted = [share for at_s, share in one.points if span.measured_from_s < at_s <= span.to_s]
@@ -82,7 +82,7 @@ def decide_uses(shares: Sequence[Shares], span: TimeSpan) -> tuple[LayerUse, ...
 
 
 def over_time(points: Iterable[tuple[float, float]], span: TimeSpan) -> tuple[float | None, ...]:
-    """Means in PARTS of the visit; None in those without a point.
+    """Means in PARTS of the trial; None in those without a point.
 
     A part shorter than the time between two points has the value of the next one: a point is of the
     time before it.
@@ -103,7 +103,7 @@ def over_time(points: Iterable[tuple[float, float]], span: TimeSpan) -> tuple[fl
 
 
 def decide_throughput(points: Sequence[SeriesPoint], span: TimeSpan) -> tuple[float | None, ...]:
-    """All clients' operations a second in PARTS of the visit."""
+    """All clients' operations a second in PARTS of the trial."""
     together: dict[int, float] = defaultdict(float)
     for point in points:
         if point.kind == "client" and "operations_per_s" in point.values:

@@ -1,4 +1,4 @@
-"""From the points of a visit to its bottleneck and the use of each layer. All pure."""
+"""From the points of a trial to its bottleneck and the use of each layer. All pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def decide_why(
     client: ClientVerdict | None,
     gaps: Sequence[str] = (),
 ) -> Why:
-    """What held the visit up; `gaps` say what could not be read."""
+    """What held the trial up; `gaps` say what could not be read."""
     uses = decide_uses(decide_shares(points, subjects), span)
     measured = [point for point in points if span.measured_from_s < point.at_s <= span.to_s]
     evidence = decide_evidence(measured, subjects, client)

@@ -62,7 +62,7 @@ class Point(Frozen):
         Literal["none"] | Annotated[float, Field(strict=True, gt=0, le=1e7, allow_inf_nan=False)],
         Dimension(
             "load",
-            "transactions a second asked for (open loop); none: as fast as answers come (closed)",
+            "requested transactions a second (open loop); none: as fast as answers come (closed)",
             "none or a number of transactions a second",
         ),
     ] = "none"
@@ -71,7 +71,7 @@ class Point(Frozen):
         _whole(1, 1000),
         Dimension(
             "database",
-            "databases under load at once, each on a volume of its own",
+            "databases under load at once, each on its own volume",
             "a whole number from 1 to 1000",
         ),
     ] = 1
@@ -158,13 +158,13 @@ class Point(Frozen):
         _whole(0, 95),
         Dimension(
             "cluster",
-            "share of the cluster's usable room that is written before the load begins",
+            "share of the cluster's usable space that is written before the load begins",
             "a whole number from 0 to 95",
         ),
     ] = 0
     layout: Annotated[
         Literal["decoupled", "hyperconverged"],
-        Dimension("cluster", "databases on hosts of their own, or on those of the OSDs"),
+        Dimension("cluster", "databases on separate hosts, or on those of the OSDs"),
     ] = "decoupled"
     runtime: Annotated[
         Literal["bare", "container", "vm"], Dimension("volume", "what the server runs in")
@@ -204,7 +204,7 @@ class Point(Frozen):
         Literal["keep", "osd", "all"],
         Dimension(
             "load",
-            "what is dropped before each visit: nothing, the caches of OSDs and of their hosts' "
+            "what is dropped before each trial: nothing, the caches of OSDs and of their hosts' "
             "kernels, or the servers' buffer pools too",
         ),
     ] = "keep"
@@ -251,7 +251,7 @@ def parse_value(dimension: str, value: object) -> Value:
         suggestion = closest_name(value, words) if isinstance(value, str) else None
         hint = f"Did you mean '{suggestion}'? " if suggestion else ""
         raise explained(
-            f"{value!r} is no value of the dimension {dimension}.",
+            f"{value!r} is not a value of the dimension {dimension}.",
             f"{hint}It takes {DIMENSIONS[dimension].takes or word_list(words)}.",
         ) from None
     return parsed

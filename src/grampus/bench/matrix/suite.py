@@ -177,7 +177,7 @@ class MatrixSuite(Frozen):
                 raise explained(f"the arm {name} is the same as another one.", "Leave one out.")
         if self.arms and self.baseline not in self.arms:
             raise explained(
-                f"the baseline is {self.baseline or 'not named'}, which is no arm.",
+                f"the baseline is {self.baseline or 'not named'}, which is not an arm.",
                 f"Set it to one of {', '.join(self.arms)}.",
             )
         return self
@@ -215,7 +215,7 @@ class MatrixSuite(Frozen):
         for name, wanted in values.items():
             if name not in self.dimensions:
                 raise explained(
-                    f"{what} names {name}, which is no dimension of the suite.",
+                    f"{what} names {name}, which is not a dimension of the suite.",
                     f"The suite varies {', '.join(self.dimensions)}.",
                 )
             for value in wanted:

@@ -1,16 +1,16 @@
 """What an external cluster does not have: databases, guests, OSD sets, kernels to tune.
 
-What asks for one is refused before (`offers.py`); these say so once more where a stand would be
-made all the same. What merely looks finds nothing.
+What asks for one is refused before (`offers.py`); these say so once more where an environment would
+be made all the same. What merely looks finds nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from grampus.bench.environments.environment_records import BenchEnvironment
+from grampus.bench.environments.osd_needs import OWN, OsdFill, OsdNeeds, PlaceOsds
 from grampus.bench.measured_ports import IoDevice
-from grampus.bench.stands.osd_needs import OWN, OsdFill, OsdNeeds, PlaceOsds
-from grampus.bench.stands.stand_records import BenchStand
 from grampus.core.errors import RefusedError
 from grampus.databases.growth.decide_growth import FileSystem
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, Endpoint
@@ -27,7 +27,7 @@ def not_here(what: str) -> RefusedError:
 
 
 class NoDatabases:
-    """A `StandDatabases` without any."""
+    """An `EnvironmentDatabases` without any."""
 
     def settle(self, name: str) -> None:
         """There is nothing."""
@@ -36,7 +36,12 @@ class NoDatabases:
         return None
 
     def create(
-        self, name: str, stand: BenchStand, parameters: Mapping[str, str], *, host: str | None
+        self,
+        name: str,
+        environment: BenchEnvironment,
+        parameters: Mapping[str, str],
+        *,
+        host: str | None,
     ) -> None:
         raise not_here("databases")
 
@@ -72,7 +77,7 @@ class NoDatabases:
 
 
 class NoGuests:
-    """A `StandGuests` without any."""
+    """An `EnvironmentGuests` without any."""
 
     def ensure_image(self) -> None:
         raise not_here("virtual machines")
@@ -88,7 +93,7 @@ class NoGuests:
 
 
 class NoOsdSets:
-    """A `StandOsdSets` of OSDs that are as they are. `total_bytes` is all their room."""
+    """An `EnvironmentOsdSets` of OSDs that are as they are. `total_bytes` is all their room."""
 
     def __init__(self, total_bytes: int) -> None:
         self._total_bytes = total_bytes

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from grampus.bench.environments.manifest import describe_configuration
 from grampus.bench.own.placement import Placement, Room
-from grampus.bench.stands.manifest import describe_configuration
 from grampus.core.units import format_bytes
 from grampus.state.runs import Setting
 

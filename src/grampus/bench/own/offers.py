@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from grampus.bench.environments.environment_plan import NO_CODE
+from grampus.bench.environments.offers import MAX_CLIENTS, MAX_THREADS, MAX_VOLUMES
+from grampus.bench.environments.osd_needs import OWN
 from grampus.bench.matrix.capabilities import Capabilities, Offer
 from grampus.bench.own.placement import Placement
-from grampus.bench.stands.offers import MAX_CLIENTS, MAX_THREADS, MAX_VOLUMES
-from grampus.bench.stands.osd_needs import OWN
-from grampus.bench.stands.stand_plan import NO_CODE
 
 WORKLOADS = (
     "rados-write",

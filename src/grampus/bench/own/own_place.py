@@ -16,26 +16,26 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from grampus.bench.drivers.command import CephClient
-from grampus.bench.environment import decide_environment, observe_machine
-from grampus.bench.matrix.capabilities import Capabilities
-from grampus.bench.matrix.cells import Cell
-from grampus.bench.own.absent import NoDatabases, NoDevices, NoGuests, NoOsdSets, NoTuning, OneHost
-from grampus.bench.own.facts import describe_cluster, describe_load_generators, describe_options
-from grampus.bench.own.offers import decide_own_capabilities
-from grampus.bench.own.placement import decide_placement, parse_room
-from grampus.bench.own.stands import OwnImages, OwnPools, OwnRoom, OwnStandCluster
-from grampus.bench.stands.monitors import HostMonitors
-from grampus.bench.stands.place import StandsPlace
-from grampus.bench.stands.stand_ports import StandPorts
-from grampus.bench.stands.stand_records import (
+from grampus.bench.environments.environment_ports import EnvironmentPorts
+from grampus.bench.environments.environment_records import (
+    ENVIRONMENT_RECORD,
     POOL_RECORD,
     QUIET,
     QUIET_RECORD,
-    STAND_RECORD,
+    BenchEnvironment,
     BenchPool,
     BenchQuiet,
-    BenchStand,
 )
+from grampus.bench.environments.monitors import HostMonitors
+from grampus.bench.environments.place import EnvironmentsPlace
+from grampus.bench.machine_facts import decide_facts, observe_machine
+from grampus.bench.matrix.capabilities import Capabilities
+from grampus.bench.matrix.cells import Cell
+from grampus.bench.own.absent import NoDatabases, NoDevices, NoGuests, NoOsdSets, NoTuning, OneHost
+from grampus.bench.own.environments import OwnEnvironmentCluster, OwnImages, OwnPools, OwnRoom
+from grampus.bench.own.facts import describe_cluster, describe_load_generators, describe_options
+from grampus.bench.own.offers import decide_own_capabilities
+from grampus.bench.own.placement import decide_placement, parse_room
 from grampus.ceph.access import AccessRunner
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.marked_pools import ALLOW_REMOVAL, MarkedPools
@@ -97,13 +97,13 @@ def observe_fsid(cluster: CephCluster) -> str:
         return str(uuid.UUID(said))
     except ValueError:
         raise GrampusError(
-            f"The cluster's FSID is told as '{said[:60]}', which is none.",
-            "See what `ceph fsid` prints with the same configuration.",
+            f"`ceph fsid` printed '{said[:60]}', which is not an FSID.",
+            "Run `ceph fsid` with the same configuration.",
             code="no-fsid",
         ) from None
 
 
-class OwnClusterPlace(StandsPlace):
+class OwnClusterPlace(EnvironmentsPlace):
     """A `CellPlace`. Making one asks the cluster what it is, and changes nothing."""
 
     def __init__(self, own: OwnPorts, fsid: str) -> None:
@@ -123,7 +123,7 @@ class OwnClusterPlace(StandsPlace):
         pools = OwnPools(self._cluster, self._marked, self._placement, token)
         fleet = ThisMachineAlone(own.host)
         super().__init__(
-            StandPorts(
+            EnvironmentPorts(
                 lab=self._key,
                 place=_name(fsid, own.rule),
                 store=own.store,
@@ -139,7 +139,7 @@ class OwnClusterPlace(StandsPlace):
                 ),
                 pools=pools,
                 osd_sets=NoOsdSets(self._room.total_bytes),
-                cluster=OwnStandCluster(self._cluster),
+                cluster=OwnEnvironmentCluster(self._cluster),
                 devices=NoDevices(),
                 monitors=HostMonitors(fleet, own.clock, unseen=UNSEEN),
                 capabilities=self._observe_capabilities,
@@ -186,15 +186,17 @@ class OwnClusterPlace(StandsPlace):
         found = []
         if self._marked.has_leave():
             found.append(f"Put back what {ALLOW_REMOVAL} was for the MONs")
-        for stand in own.store.all(STAND_RECORD, key, BenchStand).values():
-            what = "objects" if stand.plan.target == "pool" else "images"
-            found.append(f"Remove the {what} of {stand.plan.name} in the pool {stand.pool}")
+        for environment in own.store.all(ENVIRONMENT_RECORD, key, BenchEnvironment).values():
+            what = "objects" if environment.plan.target == "pool" else "images"
+            found.append(
+                f"Remove the {what} of {environment.plan.name} in the pool {environment.pool}"
+            )
         found += [f"Remove the pool {name}" for name in own.store.all(POOL_RECORD, key, BenchPool)]
         quiet = own.store.get(QUIET_RECORD, key, QUIET, BenchQuiet)
         if quiet is not None:
             found += [f"Unset the flag {flag}" for flag in quiet.flags]
             found += ["Switch the balancer on"] if quiet.balancer else []
-            found += [f"Let the pool {pool} scale by itself" for pool in quiet.pools]
+            found += [f"Switch the autoscaler of the pool {pool} on" for pool in quiet.pools]
         return found
 
     def marked_by_others(self) -> list[str]:
@@ -208,7 +210,7 @@ class OwnClusterPlace(StandsPlace):
     def _observe_facts(self, _cells: Sequence[Cell]) -> list[Setting]:
         own, cluster = self._own, self._cluster
         osds = cluster.query("osd", "metadata")
-        found = decide_environment(
+        found = decide_facts(
             [Setting(group="Ceph", name="version", value=cluster.observe_versions())],
             describe_cluster(self._fsid, self._placement, self._room, osds),
             observe_machine(own.host, with_sysbench=False),

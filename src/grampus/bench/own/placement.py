@@ -23,8 +23,9 @@ MAX_GROUPS = 256
 QUOTA_SHARE = 0.2
 # A cluster that is fuller is not the place to write a benchmark's data to.
 MAX_USED_SHARE = 0.7
-# Of its quota, what stands have at rest: the rest is for what a load writes before it is removed.
-MAX_STANDS_SHARE = 0.5
+# Of its quota, what environments have at rest: the rest is for what a load writes before it is
+# removed.
+MAX_ENVIRONMENTS_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def decide_quota_bytes(room: Room, copies: int) -> int:
         raise RefusedError(
             f"The OSDs are {100 * room.used_share:.0f}% full, and a benchmark writes to them only "
             f"up to {100 * MAX_USED_SHARE:.0f}%.",
-            "Make room on the cluster, or add OSDs.",
+            "Free space on the cluster, or add OSDs.",
             code="cluster-full",
         )
     return int(room.available_bytes * QUOTA_SHARE / copies)
@@ -117,12 +118,12 @@ def decide_quota_bytes(room: Room, copies: int) -> int:
 def require_room(needed_bytes: int, quota_bytes: int) -> None:
     """Raise RefusedError (`cluster-full`) unless `needed_bytes` of data, before copies, can lie in
     pools of that quota with room for what a load writes."""
-    most_bytes = int(quota_bytes * MAX_STANDS_SHARE)
+    most_bytes = int(quota_bytes * MAX_ENVIRONMENTS_SHARE)
     if needed_bytes > most_bytes:
         raise RefusedError(
-            f"The cells stand on {format_bytes(needed_bytes)} of data, and of this cluster's room "
-            f"a benchmark takes {format_bytes(most_bytes)} for that.",
-            "Measure at a smaller scale, or on a cluster with more room.",
+            f"The cells need {format_bytes(needed_bytes)} for their data, and a benchmark takes "
+            f"{format_bytes(most_bytes)} of this cluster's space for that.",
+            "Measure at a smaller scale, or on a cluster with more space.",
             code="cluster-full",
         )
 

@@ -276,7 +276,7 @@ def _decide_scale(asked: str) -> PathsScaleName:
 def _decide_order(
     blocks: Sequence[Block], rounds: int, write_path_rounds: int, seed: int
 ) -> tuple[tuple[BlockName, ...], ...]:
-    # What is compared with each other only is visited side by side: the machine has less time to
+    # What is compared with each other only is measured side by side: the machine has less time to
     # change between them.
     volumes = [block.name for block in blocks if block.kind in ("rbd", "volume")]
     write_paths = [block.name for block in blocks if block.is_write_path]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from grampus.bench.environment import decide_environment, observe_busy_cores, observe_machine
+from grampus.bench.machine_facts import decide_facts, observe_busy_cores, observe_machine
 from grampus.bench.paths.blocks import Block, BlockName
 from grampus.bench.paths.facts import describe_load, observe_programs
 from grampus.bench.paths.load import Figure, Timing
@@ -117,7 +117,7 @@ class PathsRunner:
             )
             run = run.model_copy(
                 update={
-                    "environment": decide_environment(facts, load),
+                    "environment": decide_facts(facts, load),
                     "warnings": tuple(warnings),
                 }
             )
@@ -198,7 +198,7 @@ class PathsRounds:
                     self._took_s[block.name] = fixed_s
 
     def _decide_blocks(self, number: int, remaining_s: float) -> list[BlockName]:
-        """What round `number` visits: all that is tried, or not the write paths when late."""
+        """What round `number` measures: all that is tried, or not the write paths when late."""
         plan = self._plan
         names = [name for name in plan.order[number - 1] if self._is_tried(name)]
         write_paths = [name for name in names if plan.block(name).is_write_path]

@@ -389,7 +389,7 @@ def _require_way(block: Block, attachment: Attachment) -> None:
     is_driver = attachment.driver == block.driver
     if not is_driver or block.transport not in (None, attachment.transport):
         raise GrampusError(
-            f"{block.name} was asked for, and the volume is attached through "
+            f"{block.name} was requested, but the volume is attached through "
             f"{attachment.driver}, transport {attachment.transport}.",
             "`grampus volume show NAME` says why, for a volume that is attached so.",
             code="no-driver",

@@ -117,7 +117,7 @@ class PathsScale(Frozen):
     `raw`, `xfs` and `write_paths` are patterns of measure names: on the ways without and with a
     file system, and on the write paths. `left_out` holds patterns of ARM/MEASURE that are not
     measured all the same. Running times shrink, down to `min_runtime_ms`, when a run would
-    otherwise take longer than `budget_s`; the write paths are visited in as many of the rounds as
+    otherwise take longer than `budget_s`; the write paths are measured in as many of the rounds as
     fit. With fewer rounds than `judged_from_rounds` no target is judged.
     """
 

@@ -170,7 +170,9 @@ def decide_paths_warnings(
         for cost in block.costs:
             arm = block.xfs_arm
             if (arm, cost.of) in found and (arm, cost.name) not in found:
-                warnings.append(f"What {cost.of} costs the cluster could not be counted on {arm}.")
+                warnings.append(
+                    f"The cost of {cost.of} for the cluster could not be counted on {arm}."
+                )
     if busy_cores_before is not None and busy_cores_before > BUSY_MACHINE_SHARE * cores:
         warnings.append(
             f"The machine was busy before the run: {busy_cores_before:.1f} of {cores} cores."
@@ -179,6 +181,6 @@ def decide_paths_warnings(
 
 
 def _planned_rounds(run: PathsRun, arm: str) -> int:
-    """In how many rounds the run was to visit the block of that arm."""
+    """In how many rounds the run was to measure the block of that arm."""
     block = arm.removesuffix("-raw").removesuffix("-xfs")
     return sum(block in order for order in run.order)

@@ -1,4 +1,4 @@
-"""In which order each round visits the arms: balanced blocks, drawn from a seed.
+"""In which order each round measures the arms: balanced blocks, drawn from a seed.
 
 Two arms go in blocks of ABBA or BAAB, so that a machine that slowly gets faster or slower favours
 neither. More arms go in blocks of Williams' design (Williams 1949): in each block every arm is as
@@ -30,7 +30,7 @@ def rounds_in_block(arm_count: int) -> int:
 def decide_arm_orders(
     arms: Sequence[str], *, rounds: int, seed: int
 ) -> tuple[tuple[str, ...], ...]:
-    """For each round the order of its arms; each round visits each arm once.
+    """For each round the order of its arms; each round measures each arm once.
 
     The same arms and seed give the same orders on every machine, and more rounds of them begin with
     the fewer: a run that is extended goes on as it began. Raises UsageError without arms, with two

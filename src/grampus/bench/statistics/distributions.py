@@ -55,7 +55,7 @@ def binomial_interval(found: int, tries: int, *, confidence: float = 0.95) -> tu
     Raises ValueError unless 0 <= found <= tries and tries > 0.
     """
     if tries <= 0 or not 0 <= found <= tries:
-        raise ValueError(f"{found} of {tries} is no share")
+        raise ValueError(f"{found} of {tries} is not a share")
     tail = (1 - confidence) / 2
     low = _beta_quantile(tail, found, tries - found + 1) if found else 0.0
     high = _beta_quantile(1 - tail, found + 1, tries - found) if found < tries else 1.0

@@ -20,7 +20,7 @@ def require_figures(values: Sequence[float], what: str) -> None:
             raise GrampusError(
                 f"{what} holds {value} as figure {position} of {len(values)}, which nothing can "
                 "be concluded from.",
-                "Mark the cell that it comes from as failed, with the reason, and measure it anew.",
+                "Mark its cell as failed, with the reason, and measure it again.",
                 code="not-a-figure",
             )
 
@@ -32,7 +32,7 @@ def require_positive(values: Sequence[float], what: str) -> None:
         if value < SMALLEST:
             raise GrampusError(
                 f"{what} is 0 in round {position} of {len(values)}: nothing was done there.",
-                "Mark that cell as failed, with the reason: a ratio to nothing is no number.",
+                "Mark that cell as failed, with the reason: a ratio to 0 is undefined.",
                 code="no-throughput",
             )
 

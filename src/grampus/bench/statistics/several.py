@@ -42,7 +42,7 @@ def decide_several(
     for p in p_values:
         if not (math.isfinite(p) and 0 <= p <= 1):
             raise GrampusError(
-                f"A comparison has the p-value {p}, which is no probability.",
+                f"A comparison has the p-value {p}, which is not a probability.",
                 "Leave comparisons without a p-value out.",
                 code="not-a-figure",
             )

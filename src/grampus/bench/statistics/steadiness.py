@@ -69,7 +69,7 @@ class SteadyLimits:
             and 10 <= self.min_s <= self.max_s
         ):
             raise UsageError(
-                "These limits of a steady state contradict each other or are no shares.",
+                "These limits of a steady state contradict each other or are not shares.",
                 "Give shares between 0 and 1, and at least 10 s, not more at least than at most.",
             )
 

@@ -10,13 +10,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from grampus.bench.counters import parse_memory
-from grampus.bench.environment import decide_environment, observe_machine
-from grampus.bench.guests.guest_plan import why_no_guest
-from grampus.bench.guests.machines import observe_guest_machine
-from grampus.bench.matrix.capabilities import Capabilities
-from grampus.bench.matrix.cells import Cell
-from grampus.bench.stands.layouts import describe_layout
-from grampus.bench.stands.manifest import (
+from grampus.bench.environments.environment_ports import EnvironmentPorts
+from grampus.bench.environments.environment_records import BenchEnvironment
+from grampus.bench.environments.layouts import describe_layout
+from grampus.bench.environments.manifest import (
     decide_media,
     describe_components,
     describe_configuration,
@@ -24,22 +21,25 @@ from grampus.bench.stands.manifest import (
     describe_osds,
     describe_program,
 )
-from grampus.bench.stands.monitors import HostMonitors
-from grampus.bench.stands.offers import LabFeatures, decide_capabilities
-from grampus.bench.stands.place import StandsPlace
-from grampus.bench.stands.settings import POOL
-from grampus.bench.stands.stand_ports import StandPorts
-from grampus.bench.stands.stand_records import BenchStand
+from grampus.bench.environments.monitors import HostMonitors
+from grampus.bench.environments.offers import LabFeatures, decide_capabilities
+from grampus.bench.environments.place import EnvironmentsPlace
+from grampus.bench.environments.settings import POOL
+from grampus.bench.guests.guest_plan import why_no_guest
+from grampus.bench.guests.machines import observe_guest_machine
+from grampus.bench.machine_facts import decide_facts, observe_machine
+from grampus.bench.matrix.capabilities import Capabilities
+from grampus.bench.matrix.cells import Cell
 from grampus.cli.composition.bench import LabDevices, describe_lab
 from grampus.cli.composition.checkout import observe_commit
+from grampus.cli.composition.environment_osds import LabEnvironmentOsdSets
 from grampus.cli.composition.guests import guest_versions, lab_guests
 from grampus.cli.composition.lab import CHECKOUT
 from grampus.cli.composition.live import live_settings
 from grampus.cli.composition.matrix_layout import LabLayout
-from grampus.cli.composition.matrix_pools import LabStandPools
+from grampus.cli.composition.matrix_pools import LabEnvironmentPools
 from grampus.cli.composition.matrix_tuning import LabTuning
 from grampus.cli.composition.session import Session, volumed_program
-from grampus.cli.composition.stand_osds import LabStandOsdSets
 from grampus.cli.options import in_lab
 from grampus.core.errors import NotFoundError
 from grampus.databases.administrator import Administrator, administrator_of
@@ -63,23 +63,23 @@ from grampus.volumes.service import MIN_VOLUME_SIZE_BYTES
 _MEMORY_FILE = "/proc/meminfo"
 
 
-class LabPlace(StandsPlace):
+class LabPlace(EnvironmentsPlace):
     """A lab; a `CellPlace` of suites of cells."""
 
     def __init__(self, session: Session) -> None:
         facts = LabMatrixFacts(session)
         super().__init__(
-            StandPorts(
+            EnvironmentPorts(
                 lab=session.lab_name,
                 place=f"lab {session.lab_name}",
                 store=session.store,
                 fleet=session.fleet(),
-                databases=LabStandDatabases(session),
+                databases=LabEnvironmentDatabases(session),
                 guests=lab_guests(session),
-                volumes=LabStandVolumes(session),
-                pools=LabStandPools(session),
-                osd_sets=LabStandOsdSets(session),
-                cluster=LabStandCluster(session),
+                volumes=LabEnvironmentVolumes(session),
+                pools=LabEnvironmentPools(session),
+                osd_sets=LabEnvironmentOsdSets(session),
+                cluster=LabEnvironmentCluster(session),
                 devices=LabDevices(session),
                 monitors=HostMonitors(session.fleet(), session.clock),
                 capabilities=facts.capabilities,
@@ -134,7 +134,7 @@ class LabMatrixFacts:
         session, spec = self._session, self._session.require_lab()
         host = session.fleet().hosts()[0]
         points = [cell.point for cell in cells]
-        found = decide_environment(
+        found = decide_facts(
             describe_lab(session, DATABASE_POOL, {}),
             observe_machine(host),
             describe_components(self._versions()),
@@ -165,8 +165,8 @@ class LabMatrixFacts:
         }
 
 
-class LabStandDatabases:
-    """Databases of the lab; a `StandDatabases`."""
+class LabEnvironmentDatabases:
+    """Databases of the lab; an `EnvironmentDatabases`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -183,9 +183,14 @@ class LabStandDatabases:
         return record if record is not None and record.phase == "ready" else None
 
     def create(
-        self, name: str, stand: BenchStand, parameters: Mapping[str, str], *, host: str | None
+        self,
+        name: str,
+        environment: BenchEnvironment,
+        parameters: Mapping[str, str],
+        *,
+        host: str | None,
     ) -> None:
-        plan = stand.plan
+        plan = environment.plan
         spec = self._databases.plan_create(
             CreateRequest(
                 name=name,
@@ -197,7 +202,7 @@ class LabStandDatabases:
             )
         )
         update = {
-            "pool": stand.pool,
+            "pool": environment.pool,
             "parameters": dict(parameters),
             "runtime": "bare" if plan.runtime == "bare" else "container",
         }
@@ -277,8 +282,8 @@ class LabStandDatabases:
         return administrator_of(self._operations.ports, self._databases.get(name).spec)
 
 
-class LabStandVolumes:
-    """Volumes of the lab; a `StandVolumes`."""
+class LabEnvironmentVolumes:
+    """Volumes of the lab; an `EnvironmentVolumes`."""
 
     def __init__(self, session: Session) -> None:
         self._volumes = session.volumes()
@@ -287,11 +292,13 @@ class LabStandVolumes:
         self._volumes.converge()
         return self._volumes.find(name)
 
-    def create(self, name: str, stand: BenchStand) -> None:
-        plan = stand.plan
+    def create(self, name: str, environment: BenchEnvironment) -> None:
+        plan = environment.plan
         # An image that nobody attaches has no file system to hold.
         least_bytes = max(plan.size_bytes, MIN_VOLUME_SIZE_BYTES)
-        spec = self._volumes.plan_create(name, stand.pool, least_bytes, write_path=plan.write_path)
+        spec = self._volumes.plan_create(
+            name, environment.pool, least_bytes, write_path=plan.write_path
+        )
         wanted = {
             "size_bytes": plan.size_bytes,
             "namespace": "default" if plan.in_default_namespace else spec.namespace,
@@ -307,8 +314,8 @@ class LabStandVolumes:
             self._volumes.delete(name)
 
 
-class LabStandCluster:
-    """The lab's cluster; a `StandCluster`."""
+class LabEnvironmentCluster:
+    """The lab's cluster; an `EnvironmentCluster`."""
 
     def __init__(self, session: Session) -> None:
         self._cluster = session.cluster()

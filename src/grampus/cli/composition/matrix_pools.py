@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from grampus.bench.stands.stand_plan import NO_CODE
+from grampus.bench.environments.environment_plan import NO_CODE
 from grampus.ceph.erasure_pools import (
     coded_pool,
     data_pool_beside,
@@ -15,9 +15,9 @@ from grampus.ceph.erasure_pools import (
     ensure_erasure_pool_absent,
 )
 from grampus.ceph.pools import ensure_empty_pool_absent, ensure_pool_of_copies
+from grampus.cli.composition.environment_osds import ensure_pool_on, pool_on
 from grampus.cli.composition.osd_sets import lab_osd_sets
 from grampus.cli.composition.session import Session
-from grampus.cli.composition.stand_osds import ensure_pool_on, pool_on
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.databases.clones.decide_golden import GOLDEN_PREFIX
 from grampus.lab.bootstrap import decide_placement_groups
@@ -26,14 +26,14 @@ from grampus.lab.model import DATABASE_POOL
 from grampus.lab.osd_sets import decide_set_placement_groups
 
 
-class LabStandPools:
-    """Pools of the lab; a `StandPools`."""
+class LabEnvironmentPools:
+    """Pools of the lab; an `EnvironmentPools`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def named(self, stand: str) -> str:
-        return stand
+    def named(self, environment: str) -> str:
+        return environment
 
     def pool_of(self, copies: int, *, osd_set: str | None, erasure_code: str) -> str:
         pool = self._copies().pool_of(copies) if osd_set is None else pool_on(osd_set, copies)

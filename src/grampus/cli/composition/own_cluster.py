@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path, PurePosixPath
 
 from grampus.bench.drivers.command import CephClient
+from grampus.bench.environments.manifest import describe_program
 from grampus.bench.own.own_place import OwnClusterPlace, OwnPorts, cluster_at, observe_fsid
-from grampus.bench.stands.manifest import describe_program
 from grampus.ceph.access import PROGRAMS
 from grampus.cli.bench_own_options import OwnClusterOptions
 from grampus.cli.composition.checkout import observe_commit

@@ -177,7 +177,7 @@ class FoundSource(Found):
 
 
 class FoundOverhead(Found):
-    """What visits took besides their load, and of that, in medians: until all was as the cell asks,
+    """What trials took besides their load, and of that, in medians: until all was as the cell asks,
     and until what came before was written."""
 
     median_s: float
@@ -187,7 +187,7 @@ class FoundOverhead(Found):
 
 
 class Findings(Found):
-    """All that follows from the visits of a run."""
+    """All that follows from the trials of a run."""
 
     title: str
     question: str

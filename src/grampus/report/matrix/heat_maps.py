@@ -99,7 +99,7 @@ def draw_heat_maps(cells: Sequence[FoundCell], max_maps: int) -> HeatMaps:
     if any(cell.client_bound == "yes" for cell in closed):
         said.append("An asterisk and a dashed edge: the load generator was the limit.")
     if len(closed) < len(cells):
-        said.append("Cells with a rate are left out: their throughput is what was asked for.")
+        said.append("Cells with a rate are left out: their throughput is the requested rate.")
     if len(maps) > max_maps:
         said.append(describe_left_out(len(maps) - max_maps, "map"))
     return HeatMaps(tuple(maps[:max_maps]), " ".join(said))

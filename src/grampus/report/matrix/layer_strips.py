@@ -1,4 +1,4 @@
-"""What each layer did during the visits of a cell: lanes under its throughput, warm-up shaded."""
+"""What each layer did during the trials of a cell: lanes under its throughput, warm-up shaded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from grampus.report.drawing import Axis, axis_from_zero
 from grampus.report.figures import MISSING, finite_values, format_number
 from grampus.report.matrix.findings import FoundCell
 from grampus.state.matrix_layers import LAYERS, LayerUse, Why
-from grampus.state.matrix_runs import Visit
+from grampus.state.matrix_runs import Trial
 
 STRIP_WIDTH = 220.0
 # Above the lanes: the throughput.
@@ -82,17 +82,17 @@ class _Course:
 
 
 def draw_strips(
-    cells: Sequence[FoundCell], visits: Sequence[Visit], max_parts: int
+    cells: Sequence[FoundCell], trials: Sequence[Trial], max_parts: int
 ) -> tuple[Strip, ...]:
-    """A strip for each cell of which some round was watched; of two visits of a round, the later.
+    """A strip for each cell of which some round was watched; of two trials of a round, the later.
 
     The rounds are laid over each other by how much of each had passed.
     """
-    last = {(visit.cell_id, visit.round): visit for visit in visits}
+    last = {(trial.cell_id, trial.round): trial for trial in trials}
     whys: dict[str, list[Why]] = {}
-    for _, visit in sorted(last.items()):
-        if visit.figures is not None and visit.figures.why is not None:
-            whys.setdefault(visit.cell_id, []).append(visit.figures.why)
+    for _, trial in sorted(last.items()):
+        if trial.figures is not None and trial.figures.why is not None:
+            whys.setdefault(trial.cell_id, []).append(trial.figures.why)
     drawn = [cell for cell in cells if cell.cell_id in whys]
     return tuple(
         _strip(cell, _course(whys[cell.cell_id], max_parts), in_full=len(drawn) <= _FEW)

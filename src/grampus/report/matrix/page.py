@@ -33,7 +33,7 @@ from grampus.report.matrix.source_figures import (
     our_tables,
     published_rows,
 )
-from grampus.report.matrix.visit_series import CellSeries, draw_series
+from grampus.report.matrix.trial_series import CellSeries, draw_series
 from grampus.report.matrix.words import (
     format_percentile,
     format_range,
@@ -42,7 +42,7 @@ from grampus.report.matrix.words import (
     is_database,
 )
 from grampus.report.page import Fact, FactGroup, RawFile, group_facts
-from grampus.state.matrix_runs import MatrixRun, Visit
+from grampus.state.matrix_runs import MatrixRun, Trial
 
 _SHOWN_CLAIMS = 40
 
@@ -149,7 +149,7 @@ class MatrixPage:
 
 
 def describe_matrix_page(
-    run: MatrixRun, visits: Sequence[Visit], findings: Findings, detail: Detail
+    run: MatrixRun, trials: Sequence[Trial], findings: Findings, detail: Detail
 ) -> MatrixPage:
     """The page of `run`; series and charts are as many and as fine as `detail` says."""
     columns, cells = cell_rows(findings.cells)
@@ -173,13 +173,13 @@ def describe_matrix_page(
         cells=cells,
         cells_line=describe_cells(findings.cells),
         cell_remarks=cell_remarks(findings.cells),
-        series=draw_series(findings.cells, visits, detail.points_a_round),
-        strips=draw_strips(findings.cells, visits, detail.points_a_round),
+        series=draw_series(findings.cells, trials, detail.points_a_round),
+        strips=draw_strips(findings.cells, trials, detail.points_a_round),
         source=_source_section(findings.source, findings.cells),
         environment=group_facts(run.environment),
         raw_files=(
-            RawFile("run.json", "the suite as it was, the cells, and the order of the visits"),
-            RawFile("visits.jsonl", "every visit with seconds and full histogram, or its reason"),
+            RawFile("run.json", "the suite as it was, the cells, and the order of the trials"),
+            RawFile("visits.jsonl", "every trial with seconds and full histogram, or its reason"),
             RawFile("moments.jsonl", "when processes worked on the run"),
             RawFile("series/CELL/ROUND.jsonl", "what monitors saw of every layer, where they ran"),
             RawFile("raw/CELL/ROUND/", "what the drivers printed, unchanged; CELL is a cell's id"),
@@ -324,7 +324,7 @@ def _facts(run: MatrixRun, findings: Findings) -> tuple[Fact, ...]:
         Fact("Ended", format_utc(ended) if ended else "not yet"),
         Fact("Took", took),
         Fact("Rounds", str(run.rounds)),
-        Fact("Visits", f"{findings.visits_done:,} of {findings.visits_planned:,}"),
+        Fact("Trials", f"{findings.visits_done:,} of {findings.visits_planned:,}"),
         Fact(
             "Warm-up and measuring",
             f"{format_duration(run.warmup_s)} and {format_duration(run.measure_s)}",
@@ -333,9 +333,9 @@ def _facts(run: MatrixRun, findings: Findings) -> tuple[Fact, ...]:
     ]
     if (besides := findings.overhead) is not None:
         said = f"{besides.median_s:.1f} s (median), {besides.longest_s:.1f} s (longest)"
-        name = "Besides, for each visit"
+        name = "Overhead of a trial"
         if besides.change_s is not None and besides.calm_s is not None:
-            name = "Besides load, for each visit"
+            name = "Overhead of a trial, beside its load"
             said += (
                 f"; in medians {besides.change_s:.1f} s of it to set what the cell asks, "
                 f"{besides.calm_s:.1f} s until the servers were calm"
@@ -353,7 +353,7 @@ def _warnings(run: MatrixRun, findings: Findings) -> tuple[str, ...]:
     if run.ended_at_s is None:
         said.append(
             f"The run is unfinished: {findings.visits_done:,} of {findings.visits_planned:,} "
-            "visits were made. What stands here may change when it is gone on with."
+            "trials were made. The findings may change when the run is resumed."
         )
     if run.cut_short is not None:
         said.append(run.cut_short)

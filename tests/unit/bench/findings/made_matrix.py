@@ -1,4 +1,4 @@
-"""Runs of a made suite, visit by visit."""
+"""Runs of a made suite, trial by trial."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from grampus.bench.matrix.cells import Cell, describe_point
 from grampus.bench.matrix.expansion import expand_cells
 from grampus.bench.matrix.loading import parse_matrix_suite
 from grampus.bench.matrix.suite import MatrixSuite
-from grampus.state.matrix_runs import Figures, MatrixRun, PlannedCell, PlannedVisit, Visit
+from grampus.state.matrix_runs import Figures, MatrixRun, PlannedCell, PlannedTrial, Trial
 from grampus.state.runs import Setting
 from tests.unit.bench.matrix.made_suites import made_content
 
 RUN_ID = "20260301-140509-made-layers-tiny"
-# What a cell had in a round: figures, the reason why there are none, or None: not visited (yet).
+# What a cell had in a round: figures, the reason why there are none, or None: not measured (yet).
 Seen = Figures | str | None
 
 
@@ -51,10 +51,10 @@ def made_latency(*latencies_us: float) -> dict[str, Any]:
 
 def made_matrix_run(
     seen: Callable[[Cell, int], Seen], *, text: str | None = None, **changed: Any
-) -> tuple[MatrixSuite, MatrixRun, list[Visit]]:
+) -> tuple[MatrixSuite, MatrixRun, list[Trial]]:
     """The suite in `text`, a run of it at `tiny`, and what `seen` says of each cell and round.
 
-    A cell with `not_runnable` (by its label) has no visits.
+    A cell with `not_runnable` (by its label) has no trials.
     """
     text = made_text() if text is None else text
     not_runnable: dict[str, str] = changed.pop("not_runnable", {})
@@ -87,7 +87,7 @@ def made_matrix_run(
             for cell in cells
         ),
         "visits": tuple(
-            PlannedVisit(cell_id=cell.cell_id, round=number)
+            PlannedTrial(cell_id=cell.cell_id, round=number)
             for number in range(1, rounds + 1)
             for cell in runnable
         ),
@@ -96,13 +96,13 @@ def made_matrix_run(
     }
     run = MatrixRun(**content)
     by_id = {cell.cell_id: cell for cell in cells}
-    visits = []
+    trials = []
     for at, planned in enumerate(run.visits):
         what = seen(by_id[planned.cell_id], planned.round)
         if what is None:
             continue
-        visits.append(
-            Visit(
+        trials.append(
+            Trial(
                 cell_id=planned.cell_id,
                 round=planned.round,
                 started_at_s=run.started_at_s + 10 * at,
@@ -111,7 +111,7 @@ def made_matrix_run(
                 marked=what if isinstance(what, str) else None,
             )
         )
-    return suite, run, visits
+    return suite, run, trials
 
 
 def _arm(suite: MatrixSuite, cell: Cell) -> str | None:

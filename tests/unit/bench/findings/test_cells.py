@@ -18,13 +18,13 @@ from tests.unit.bench.layers.made_why import made_why
 
 
 def _found(*rounds: Seen, **changed: object) -> CellFinding:
-    """The first cell with these rounds; the others were not visited."""
+    """The first cell with these rounds; the others were not measured."""
 
     def seen(cell: Cell, number: int) -> Seen:
         return rounds[number - 1] if cell.point.media == "hdd" and cell.point.threads == 1 else None
 
-    _, run, visits = made_matrix_run(seen, rounds=len(rounds), **changed)
-    return decide_cells(run, visits)[0]
+    _, run, trials = made_matrix_run(seen, rounds=len(rounds), **changed)
+    return decide_cells(run, trials)[0]
 
 
 def test_throughput_is_a_geometric_mean_with_its_lowest_and_highest_round() -> None:
@@ -161,10 +161,10 @@ def test_errors_notes_and_reasons_of_unsteadiness_are_gathered() -> None:
     assert (found.notes, found.unsteady_reasons) == (("A.", "B."), ("It rose.",))
 
 
-def test_of_two_visits_of_one_round_the_later_counts() -> None:
-    _, run, visits = made_matrix_run(lambda cell, number: made_figures(100), rounds=1)
-    again = visits[0].model_copy(update={"figures": made_figures(300)})
-    (found, *_) = decide_cells(run, [*visits, again])
+def test_of_two_trials_of_one_round_the_later_counts() -> None:
+    _, run, trials = made_matrix_run(lambda cell, number: made_figures(100), rounds=1)
+    again = trials[0].model_copy(update={"figures": made_figures(300)})
+    (found, *_) = decide_cells(run, [*trials, again])
     assert (found.measured, found.operations_per_s and found.operations_per_s.mean) == (
         1,
         pytest.approx(300),

@@ -24,8 +24,8 @@ def test_a_difference_that_the_machine_s_level_would_hide_is_found_in_pairs() ->
         faster = 1.2 + 0.002 * number if cell.point.media == "nvme" else 1.0
         return made_figures(100 * LEVELS[number - 1] * faster)
 
-    suite, run, visits = made_matrix_run(seen, rounds=6)
-    found = decide_comparisons(suite, run, visits).found
+    suite, run, trials = made_matrix_run(seen, rounds=6)
+    found = decide_comparisons(suite, run, trials).found
     throughputs = [one for one in found if one.quantity == "qps"]
     assert [(one.arm, one.baseline, one.name) for one in throughputs] == [
         ("nvme", "hdd", "threads 1"),
@@ -46,9 +46,9 @@ def test_latencies_are_compared_by_percentiles_of_each_round() -> None:
         latency = made_latency(*[500.0] * 90, *[slow * (1 + 0.05 * number)] * 10)
         return made_figures(100 + number, latency=latency)
 
-    suite, run, visits = made_matrix_run(seen, rounds=6)
+    suite, run, trials = made_matrix_run(seen, rounds=6)
     (one, _) = [
-        one for one in decide_comparisons(suite, run, visits).found if one.quantity == "latency-p99"
+        one for one in decide_comparisons(suite, run, trials).found if one.quantity == "latency-p99"
     ]
     assert (one.word, one.better) == ("better", "less")
     assert one.effect is not None
@@ -67,16 +67,16 @@ def test_latencies_are_compared_by_percentiles_of_each_round() -> None:
         (made_figures(100, queries_per_s=None), "The run has no queries a second of it."),
         (
             made_figures(100, queries_per_s=0.0),
-            "Its qps is 0, and a ratio to nothing is no number.",
+            "Its qps is 0, and a ratio to 0 is undefined.",
         ),
         (None, "It was not measured."),
     ],
 )
 def test_what_is_not_compared_has_its_reason(flash: Seen, reason: str) -> None:
-    suite, run, visits = made_matrix_run(
+    suite, run, trials = made_matrix_run(
         lambda cell, number: flash if cell.point.media == "nvme" else made_figures(100)
     )
-    (one, *_) = decide_comparisons(suite, run, visits).found
+    (one, *_) = decide_comparisons(suite, run, trials).found
     assert (one.word, one.reason, one.effect) == ("not-compared", reason, None)
     assert reason in one.sentence
 
@@ -87,8 +87,8 @@ def test_only_rounds_that_measured_both_are_paired() -> None:
             return made_figures(200 + number) if number != 1 else "Down."
         return made_figures(100 + number) if number != 2 else "Down."
 
-    suite, run, visits = made_matrix_run(seen, rounds=4)
-    (one, *_) = decide_comparisons(suite, run, visits).found
+    suite, run, trials = made_matrix_run(seen, rounds=4)
+    (one, *_) = decide_comparisons(suite, run, trials).found
     assert one.effect is not None
     assert one.effect.rounds == 2
 
@@ -97,8 +97,8 @@ def test_the_line_under_the_table_counts_what_chance_would_give() -> None:
     def seen(cell: Cell, number: int) -> Seen:
         return made_figures((200 if cell.point.media == "nvme" else 100) + number % 3)
 
-    suite, run, visits = made_matrix_run(seen, rounds=6)
-    line = decide_comparisons(suite, run, visits).line
+    suite, run, trials = made_matrix_run(seen, rounds=6)
+    line = decide_comparisons(suite, run, trials).line
     assert line.startswith("2 of 2 comparisons are better or worse; if nothing differed, chance")
 
 
@@ -116,11 +116,11 @@ def test_requests_at_a_rate_have_no_throughput_to_compare() -> None:
             }
         ],
     )
-    suite, run, visits = made_matrix_run(
+    suite, run, trials = made_matrix_run(
         lambda cell, number: made_figures(100, loop="open", latency=made_latency(1000.0 + number)),
         text=text,
     )
-    found = decide_comparisons(suite, run, visits).found
+    found = decide_comparisons(suite, run, trials).found
     assert {one.quantity for one in found} == {"latency-p99"}
     assert found[0].effect is not None
 

@@ -54,8 +54,8 @@ def _found(
             return made_figures(value * NOISE[(number * (cell.point.threads % 5 + 1)) % 6])
         return value
 
-    suite, run, visits = made_matrix_run(seen, text=text, rounds=rounds)
-    (found,) = decide_conclusions(suite, run, visits)
+    suite, run, trials = made_matrix_run(seen, text=text, rounds=rounds)
+    (found,) = decide_conclusions(suite, run, trials)
     return found
 
 
@@ -93,8 +93,8 @@ def test_an_interval_across_the_limit_decides_nothing(limits: dict[str, float]) 
     def seen(cell: Cell, number: int) -> Seen:
         return made_figures(200 * NOISE[number - 1] if cell.point.media == "nvme" else 100)
 
-    suite, run, visits = made_matrix_run(seen, text=text, rounds=6)
-    (found,) = decide_conclusions(suite, run, visits)
+    suite, run, trials = made_matrix_run(seen, text=text, rounds=6)
+    (found,) = decide_conclusions(suite, run, trials)
     assert found.word == "undecided"
     (claim,) = found.claims
     assert claim.low is not None
@@ -151,8 +151,8 @@ def test_what_no_lab_can_show_is_tested_elsewhere_alone(shape_only: bool, word: 
     def seen(cell: Cell, number: int) -> Seen:
         return made_figures(300 * NOISE[number - 1] if cell.point.media == "nvme" else 100)
 
-    suite, run, visits = made_matrix_run(seen, text=text, rounds=6, shape_only=shape_only)
-    (found,) = decide_conclusions(suite, run, visits)
+    suite, run, trials = made_matrix_run(seen, text=text, rounds=6, shape_only=shape_only)
+    (found,) = decide_conclusions(suite, run, trials)
     assert found.word == word
     if shape_only:
         assert found.sentence == "Not tested: Both media are alike in a lab."
@@ -165,8 +165,8 @@ def test_one_client_bound_round_is_enough_not_to_decide() -> None:
         bound = "yes" if cell.point.media == "nvme" and number == 3 else "no"
         return made_figures(1000 if cell.point.media == "nvme" else 100, client_bound=bound)
 
-    suite, run, visits = made_matrix_run(seen, text=text, rounds=6)
-    assert [one.word for one in decide_conclusions(suite, run, visits)] == ["not-tested"]
+    suite, run, trials = made_matrix_run(seen, text=text, rounds=6)
+    assert [one.word for one in decide_conclusions(suite, run, trials)] == ["not-tested"]
 
 
 @pytest.mark.parametrize(
@@ -190,8 +190,8 @@ def test_a_conclusion_holds_when_it_does_in_all_pairs(
         value = first if cell.point.threads == 1 else second
         return value if isinstance(value, str) else made_figures(value)
 
-    suite, run, visits = made_matrix_run(seen, text=text, rounds=6)
-    (found,) = decide_conclusions(suite, run, visits)
+    suite, run, trials = made_matrix_run(seen, text=text, rounds=6)
+    (found,) = decide_conclusions(suite, run, trials)
     assert found.word == word
     assert [one.what.split(":")[0] for one in found.claims if one.ratio] in (
         ["threads 1", "threads 8"],
@@ -338,8 +338,8 @@ def test_each_quantity_is_read_where_it_is(
         changed = figures[cell.point.media == "nvme"]
         return made_figures(**{"operations_per_s": 7.0, **changed})
 
-    suite, run, visits = made_matrix_run(seen, text=text)
-    (found,) = decide_conclusions(suite, run, visits)
+    suite, run, trials = made_matrix_run(seen, text=text)
+    (found,) = decide_conclusions(suite, run, trials)
     assert found.claims[0].ratio == pytest.approx(ratio, rel=0.03)
 
 
@@ -350,12 +350,12 @@ def test_iops_are_those_of_volumes(workload: str) -> None:
         fixed={"workload": workload},
         conclusions=[{**RATIO, "quantity": "iops", "at_least": 2}],
     )
-    suite, run, visits = made_matrix_run(
+    suite, run, trials = made_matrix_run(
         lambda cell, number: made_figures(300 if cell.point.media == "nvme" else 100),
         text=text,
         rounds=6,
     )
-    assert [one.word for one in decide_conclusions(suite, run, visits)] == ["holds"]
+    assert [one.word for one in decide_conclusions(suite, run, trials)] == ["holds"]
 
 
 @pytest.mark.parametrize("quantity", ["iops", "iops-per-gb"])
@@ -364,8 +364,8 @@ def test_of_databases_there_are_no_iops_that_could_be_taken_for_transactions(qua
         dimensions={"media": ["hdd", "nvme"]},
         conclusions=[{**RATIO, "quantity": quantity, "at_least": 2}],
     )
-    suite, run, visits = made_matrix_run(lambda cell, number: made_figures(100), text=text)
-    (found,) = decide_conclusions(suite, run, visits)
+    suite, run, trials = made_matrix_run(lambda cell, number: made_figures(100), text=text)
+    (found,) = decide_conclusions(suite, run, trials)
     assert found.word == "not-tested"
     assert "The run has no I/O of the database's volumes" in found.sentence
 
@@ -397,12 +397,12 @@ def test_iops_of_databases_are_those_of_their_volumes(
         dimensions={"media": ["hdd", "nvme"]},
         conclusions=[{**RATIO, "quantity": quantity, "at_least": 2}],
     )
-    suite, run, visits = made_matrix_run(
+    suite, run, trials = made_matrix_run(
         lambda cell, number: made_figures(100, **(nvme if cell.point.media == "nvme" else hdd)),
         text=text,
         rounds=6,
     )
-    (found,) = decide_conclusions(suite, run, visits)
+    (found,) = decide_conclusions(suite, run, trials)
     assert found.word == word
 
 
@@ -421,10 +421,10 @@ def test_of_each_database_is_a_share_of_all() -> None:
             }
         ],
     )
-    suite, run, visits = made_matrix_run(
+    suite, run, trials = made_matrix_run(
         lambda cell, number: made_figures(100 * cell.point.databases**0.5), text=text, rounds=6
     )
-    (found,) = decide_conclusions(suite, run, visits)
+    (found,) = decide_conclusions(suite, run, trials)
     assert found.word == "holds"
     assert found.claims[0].ratio == pytest.approx(0.5)
 
@@ -440,10 +440,10 @@ def test_a_percentile_of_which_only_bounds_are_known_is_no_figure() -> None:
         dimensions={"media": ["hdd", "nvme"]},
         conclusions=[{**RATIO, "quantity": "latency-p99", "at_least": 2}],
     )
-    suite, run, visits = made_matrix_run(
+    suite, run, trials = made_matrix_run(
         lambda cell, number: made_figures(100, latency=coarse), text=text
     )
-    (found,) = decide_conclusions(suite, run, visits)
+    (found,) = decide_conclusions(suite, run, trials)
     assert found.word == "not-tested"
     assert "Of its 99th percentile only wide bounds are known." in found.sentence
 

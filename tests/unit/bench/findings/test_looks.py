@@ -10,8 +10,8 @@ from grampus.bench.findings.enough import decide_enough
 from grampus.bench.findings.looks import ERROR, decide_level, is_look
 from grampus.bench.findings.rounds import gather_rounds
 from grampus.bench.matrix.cells import Cell
-from grampus.bench.visits.plan import missing_visits
-from grampus.state.matrix_runs import MatrixRun, Visit
+from grampus.bench.trials.plan import missing_trials
+from grampus.state.matrix_runs import MatrixRun, Trial
 from tests.unit.bench.findings.made_matrix import Seen, made_figures, made_matrix_run, made_text
 
 ROUNDS, FIRST = 8, 4
@@ -31,7 +31,7 @@ def _tps(cell: Cell, number: int, ratio: float) -> float:
 
 
 def _run(made: int, ratio: float, *, first_look: int | None = FIRST, partly: int = 0):
-    """So many rounds, and `partly` visits of the next one."""
+    """So many rounds, and `partly` trials of the next one."""
 
     def seen(cell: Cell, number: int) -> Seen:
         is_first = cell.point.media == "hdd"
@@ -42,18 +42,18 @@ def _run(made: int, ratio: float, *, first_look: int | None = FIRST, partly: int
     return made_matrix_run(seen, text=TEXT, rounds=ROUNDS, first_look=first_look)
 
 
-def _is_look(run: MatrixRun, visits: list[Visit]) -> bool:
-    return is_look(run, visits, missing_visits(run, visits))
+def _is_look(run: MatrixRun, trials: list[Trial]) -> bool:
+    return is_look(run, trials, missing_trials(run, trials))
 
 
 @pytest.mark.parametrize("made", range(ROUNDS + 1))
 def test_looks_come_from_the_first_on_every_other_round(made: int) -> None:
-    _, run, visits = _run(made, 3)
-    assert _is_look(run, visits) is (made in (4, 6))
-    _, run, visits = _run(made, 3, partly=1)
-    assert not _is_look(run, visits)
-    _, run, visits = _run(made, 3, first_look=None)
-    assert not _is_look(run, visits)
+    _, run, trials = _run(made, 3)
+    assert _is_look(run, trials) is (made in (4, 6))
+    _, run, trials = _run(made, 3, partly=1)
+    assert not _is_look(run, trials)
+    _, run, trials = _run(made, 3, first_look=None)
+    assert not _is_look(run, trials)
 
 
 def test_all_looks_together_err_as_often_as_one_would() -> None:
@@ -90,32 +90,32 @@ def test_an_interval_is_as_wide_as_its_look_asks_for() -> None:
 def test_a_run_ends_where_each_conclusion_has_its_answer(
     made: int, ratio: float, ends: bool
 ) -> None:
-    _, run, visits = _run(made, ratio)
-    enough = decide_enough(run, visits, missing_visits(run, visits))
+    _, run, trials = _run(made, ratio)
+    enough = decide_enough(run, trials, missing_trials(run, trials))
     assert (enough is not None) is ends
     assert enough is None or enough.startswith(f"After {made} of at most {ROUNDS} rounds")
 
 
 def test_a_cell_that_could_not_be_prepared_keeps_no_look_from_coming() -> None:
-    _, run, visits = _run(FIRST, 3)
+    _, run, trials = _run(FIRST, 3)
     broken = run.cells[0].cell_id
-    visits = [one for one in visits if one.cell_id != broken or one.round == 1]
-    missing = [one for one in missing_visits(run, visits) if one.cell_id != broken]
-    assert is_look(run, visits, missing)
+    trials = [one for one in trials if one.cell_id != broken or one.round == 1]
+    missing = [one for one in missing_trials(run, trials) if one.cell_id != broken]
+    assert is_look(run, trials, missing)
 
 
 def test_rounds_that_are_not_needed_are_not_missing() -> None:
-    _, run, visits = _run(FIRST, 3)
-    gathered = gather_rounds(run, visits).values()
+    _, run, trials = _run(FIRST, 3)
+    gathered = gather_rounds(run, trials).values()
     assert {len(one.missing) for one in gathered} == {ROUNDS - FIRST}
     ended = run.model_copy(update={"enough": "Enough is known."})
-    assert {one.missing for one in gather_rounds(ended, visits).values()} == {()}
+    assert {one.missing for one in gather_rounds(ended, trials).values()} == {()}
 
 
 def test_rounds_without_any_figure_are_no_answer() -> None:
     def seen(_cell: Cell, number: int) -> Seen:
         return "It broke." if number <= FIRST else None
 
-    _, run, visits = made_matrix_run(seen, text=TEXT, rounds=ROUNDS, first_look=FIRST)
-    assert _is_look(run, visits)
-    assert decide_enough(run, visits, missing_visits(run, visits)) is None
+    _, run, trials = made_matrix_run(seen, text=TEXT, rounds=ROUNDS, first_look=FIRST)
+    assert _is_look(run, trials)
+    assert decide_enough(run, trials, missing_trials(run, trials)) is None

@@ -29,9 +29,9 @@ TREND = {"name": "x", "says": "x", "test": "trend", "quantity": "tps", "along": 
 
 
 def _explained(text: str, seen: Callable[[Cell, int], Seen], rounds: int = 6) -> str:
-    suite, run, visits = made_matrix_run(seen, text=text, rounds=rounds)
-    (found,) = decide_conclusions(suite, run, visits)
-    return explain(found, decide_cells(run, visits))
+    suite, run, trials = made_matrix_run(seen, text=text, rounds=rounds)
+    (found,) = decide_conclusions(suite, run, trials)
+    return explain(found, decide_cells(run, trials))
 
 
 def _of_media(
@@ -123,13 +123,14 @@ def test_what_held_a_series_up(words: dict[int, BottleneckWord], said: str) -> N
     [
         (
             110.0,
-            "iops alone 1.1, the room that it is divided by 6.21",
-            "Both were held up by the OSDs' CPU. The ratio is mostly that of the room: iops itself "
-            "is 1.1 times, the room that it is divided by 6.21 times.",
+            "iops alone 1.1, the provisioned space that it is divided by 6.21",
+            "Both were held up by the OSDs' CPU. The ratio is mostly that of the provisioned "
+            "space: iops itself is 1.1 times, the provisioned space that it is divided by 6.21 "
+            "times.",
         ),
         (
             10.0,
-            "iops alone 0.1, the room that it is divided by 6.21",
+            "iops alone 0.1, the provisioned space that it is divided by 6.21",
             "Both were held up by the OSDs' CPU: what differs is how much of it an operation "
             "takes.",
         ),
@@ -157,10 +158,10 @@ def test_a_ratio_that_is_mostly_its_divisors_is_told_as_such(
             100, volume_iops=iops, provisioned_bytes=room_bytes, why=made_why("osd-cpu")
         )
 
-    suite, run, visits = made_matrix_run(seen, text=text, rounds=6)
-    (found,) = decide_conclusions(suite, run, visits)
+    suite, run, trials = made_matrix_run(seen, text=text, rounds=6)
+    (found,) = decide_conclusions(suite, run, trials)
     assert apart in found.sentence
-    assert explain(found, decide_cells(run, visits)) == said
+    assert explain(found, decide_cells(run, trials)) == said
 
 
 def test_of_what_was_not_compared_nothing_is_said() -> None:

@@ -33,8 +33,8 @@ def test_lines_of_sysbench_with_the_same_value_are_all_counted() -> None:
     [
         ("", "no histogram"),
         (SYSBENCH_TWICE.replace(".", ","), "no histogram"),
-        (SYSBENCH_TWICE.replace("0.665", "0.670"), "0.670 ms is no bucket"),
-        (SYSBENCH_TWICE.replace("0.665 ", "200000.000 "), "is no bucket"),
+        (SYSBENCH_TWICE.replace("0.665", "0.670"), "0.670 ms is not a bucket"),
+        (SYSBENCH_TWICE.replace("0.665 ", "200000.000 "), "is not a bucket"),
         (sysbench_histogram([40_000_000]), "not in its histogram"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Bottlenecks of made visits."""
+"""Bottlenecks of made trials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which layer held a visit up."""
+"""Which layer held a trial up."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     (
         "osd-device",
         {"device": "osd-3@h1", "device_limit_share": 1.99},
-        "The device of osd-3@h1 did 199 % of what its medium is limited to, so that something "
-        "passes by the limit and it is no such medium.",
+        "The device of osd-3@h1 did 199 % of what its medium is limited to, so something "
+        "passes by the limit and it is not such a medium.",
     ),
     (
         "osd-device",
@@ -125,7 +125,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     (
         "volume",
         {"flush_busy_share": 0.7, "server_share": None},
-        "A flush of the volume was under way 70 % of the time: whoever writes waits for it.",
+        "A flush of the volume was under way 70 % of the time: writers wait for it.",
     ),
     (
         "volume",

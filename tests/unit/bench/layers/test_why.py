@@ -1,4 +1,4 @@
-"""From the points of a visit to its bottleneck and the course of each layer."""
+"""From the points of a trial to its bottleneck and the course of each layer."""
 
 from __future__ import annotations
 
@@ -131,5 +131,5 @@ def test_nothing_was_seen():
         ([(100.0, 5.0), (110.1, 5.0)], 0, None),
     ],
 )
-def test_parts_of_a_visit(points: list[tuple[float, float]], part: int, value: float | None):
+def test_parts_of_a_trial(points: list[tuple[float, float]], part: int, value: float | None):
     assert over_time(points, SPAN)[part] == value

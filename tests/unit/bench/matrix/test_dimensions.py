@@ -110,7 +110,7 @@ def test_wrong_values_are_explained(dimension: str, value: object, remedy: str) 
     with pytest.raises(PydanticCustomError) as caught:
         parse_value(dimension, value)
     context: dict[str, Any] = caught.value.context or {}
-    assert context["problem"] == f"{value!r} is no value of the dimension {dimension}."
+    assert context["problem"] == f"{value!r} is not a value of the dimension {dimension}."
     assert remedy in context["remedy"]
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from grampus.bench.environments.environment_plan import decide_environment, merge_environments
 from grampus.bench.matrix.expansion import compared_cells, estimate_s, expand_cells
 from grampus.bench.matrix.loading import load_matrix_suites
 from grampus.bench.matrix.suite import SCALES
-from grampus.bench.stands.stand_plan import decide_stand, merge_stands
 from grampus.core.units import GIB
 
 SUITES = load_matrix_suites(Path(__file__).parents[4] / "suites" / "labs")
@@ -28,10 +28,10 @@ def test_they_stand_on_what_a_lab_has() -> None:
         assert osds == {"own"}
 
 
-def test_ten_databases_are_one_stand_at_tiny_and_fit_a_small_machine() -> None:
+def test_ten_databases_are_one_environment_at_tiny_and_fit_a_small_machine() -> None:
     (suite,) = [one for one in SUITES if one.name == "many-databases"]
-    plans = [decide_stand(cell) for cell in expand_cells(suite, "tiny")]
+    plans = [decide_environment(cell) for cell in expand_cells(suite, "tiny")]
     assert [plan.count for plan in plans] == [1, 2, 5, 10]
-    (stand,) = merge_stands(plans).values()
-    assert stand.count == 10
-    assert stand.count * stand.memory_bytes < 4 * GIB
+    (environment,) = merge_environments(plans).values()
+    assert environment.count == 10
+    assert environment.count * environment.memory_bytes < 4 * GIB

@@ -62,12 +62,12 @@ def test_a_suite_is_read_as_it_is_written() -> None:
         ({"dimensions": {"qqq": [1]}}, "no dimension 'qqq'", "The dimensions are workload, "),
         (
             {"dimensions": {"media": ["hdd", "floppy"]}},
-            "'floppy' is no value of the dimension media.",
+            "'floppy' is not a value of the dimension media.",
             "It takes nvme, ssd, hdd or own.",
         ),
         (
             {"dimensions": {"media": ["hhd"], "threads": [1, 8]}},
-            "'hhd' is no value",
+            "'hhd' is not a value",
             "Did you mean 'hdd'?",
         ),
         ({"dimensions": {"media": "hdd"}}, "media has no list of values", "under fixed"),
@@ -75,7 +75,7 @@ def test_a_suite_is_read_as_it_is_written() -> None:
         ({"dimensions": {"media": ["hdd", "hdd"]}}, "media has the value hdd twice", "Leave"),
         ({"dimensions": {}}, "dimensions", "Correct it."),
         ({"dimensions": ["media"]}, "dimensions", "Correct it."),
-        ({"fixed": {"workload": "update"}}, "(fixed), 'update' is no value", "update-index"),
+        ({"fixed": {"workload": "update"}}, "(fixed), 'update' is not a value", "update-index"),
         ({"fixed": {"workload": "update-index", "media": "hdd"}}, "both a dimension and", "Leave"),
         ({"fixed": {"copies": 2}}, "no workload is named", "Add it"),
         (
@@ -99,7 +99,7 @@ def test_a_suite_is_read_as_it_is_written() -> None:
         ({"dataset": {"table": 4}}, "unknown key 'dataset.table'", "Did you mean 'tables'?"),
         ({"title": None}, "lacks the key 'title'", "Add it."),
         # Arms.
-        ({"baseline": "ssd"}, "the baseline is ssd, which is no arm", "one of hdd, nvme"),
+        ({"baseline": "ssd"}, "the baseline is ssd, which is not an arm", "one of hdd, nvme"),
         ({"baseline": None}, "the baseline is not named", "one of hdd, nvme"),
         (
             {"arms": {"hdd": {"media": "hdd"}, "nvme": {"threads": 8}}},
@@ -118,7 +118,7 @@ def test_a_suite_is_read_as_it_is_written() -> None:
         ),
         (
             {"arms": {"hdd": {"copies": 2}, "nvme": {"copies": 3}}},
-            "the arm hdd names copies, which is no dimension of the suite",
+            "the arm hdd names copies, which is not a dimension of the suite",
             "The suite varies media, threads.",
         ),
         # Exclusions.
@@ -226,7 +226,7 @@ def test_a_suite_is_read_as_it_is_written() -> None:
                     }
                 ]
             },
-            "'many' is no value of the dimension threads",
+            "'many' is not a value of the dimension threads",
             "a whole number",
         ),
         (

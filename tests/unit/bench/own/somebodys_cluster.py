@@ -17,7 +17,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.interruption import Fuse, Killed
 from tests.fakes.progress import RecordedProgress
 from tests.fakes.sysbench_host import FakeCommand
-from tests.unit.bench.stands.world import StandHost, option
+from tests.unit.bench.environments.world import EnvironmentHost, option
 
 FSID = "6f9a3c1e-8f0b-4e59-9c2d-3d1f6a2b7c88"
 KEY = f"cluster/{FSID}"
@@ -275,7 +275,7 @@ RULES = [
 ]
 
 
-class ClientHost(StandHost):
+class ClientHost(EnvironmentHost):
     """This machine, with Ceph's programs."""
 
     def __init__(self, fuse: Fuse, clock: FakeClock, cluster: SomebodysCluster) -> None:

@@ -11,13 +11,13 @@ from grampus.bench.drivers.outcome import DriverFailure
 from grampus.bench.matrix.capabilities import why_not_runnable
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.own.own_place import UNSEEN
-from grampus.bench.visits.place import CellPlace
+from grampus.bench.trials.place import CellPlace
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.units import GIB, MIB, TIB
 from tests.fakes.interruption import burn_points, stopped_runs
+from tests.unit.bench.environments.measured_cells import sample_of
+from tests.unit.bench.environments.world import make_cell, option
 from tests.unit.bench.own.somebodys_cluster import ALLOW, FSID, OwnWorld, Pool
-from tests.unit.bench.stands.visited import sample_of
-from tests.unit.bench.stands.world import make_cell, option
 
 OWN = {"media": "own", "wal_db_device": "own", "objectstore": "own"}
 WRITE = make_cell(workload="rados-write", copies=2, **OWN)
@@ -94,7 +94,7 @@ def test_load_generators_and_programs_are_told_which_cluster(tmp_path: Path) -> 
         assert "--conf /mine/ceph.conf --id bench --keyring /mine/bench.keyring" in words
 
 
-def test_a_visit_says_that_the_osds_were_not_watched(tmp_path: Path) -> None:
+def test_a_trial_says_that_the_osds_were_not_watched(tmp_path: Path) -> None:
     world = OwnWorld(tmp_path)
     place = world.place()
     with place.quiet():
@@ -128,7 +128,7 @@ def test_whatever_fails_the_next_command_takes_all_back(tmp_path: Path) -> None:
     for point in burn_points():
         with closing(OwnWorld(tmp_path)) as world:
             world.fuse.left, world.fuse.error = point, GrampusError("It is gone.")
-            # A reason of a cell, a failure, or nothing that matters to a visit.
+            # A reason of a cell, a failure, or nothing that matters to a trial.
             with suppress(GrampusError, AssertionError):
                 measure(world, (IMAGE,))
             if world.fuse.left is not None:
@@ -159,7 +159,7 @@ def test_what_is_left_of_a_killed_run_is_told(tmp_path: Path) -> None:
         "Unset the flag noscrub",
         "Unset the flag nodeep-scrub",
         "Switch the balancer on",
-        "Let the pool vms scale by itself",
+        "Switch the autoscaler of the pool vms on",
     ]
     assert [line.partition(" bench-")[0] for line in left[:1]] == ["Remove the images of"]
     assert left[1].startswith("Remove the pool grampus-")
@@ -327,7 +327,7 @@ def test_no_more_is_written_than_is_small_beside_the_room(tmp_path: Path) -> Non
     second = make_cell(workload="rados-read", dataset_bytes=50 * GIB, block_bytes=MIB, **OWN)
     reasons = place.prepare([small, second])
     assert list(reasons) == [second.cell_id]
-    assert "stand on 250 GiB" in reasons[second.cell_id]
+    assert "need 250 GiB" in reasons[second.cell_id]
 
 
 def test_an_unknown_rule_is_explained(tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_an_unknown_rule_is_explained(tmp_path: Path) -> None:
         world.place()
 
 
-def test_an_osd_that_fell_spoils_a_visit(tmp_path: Path) -> None:
+def test_an_osd_that_fell_spoils_a_trial(tmp_path: Path) -> None:
     world = OwnWorld(tmp_path)
     place = world.place()
     place.prepare([READ])

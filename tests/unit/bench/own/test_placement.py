@@ -78,7 +78,7 @@ def test_a_pool_takes_a_fifth_of_what_is_left() -> None:
     assert caught.value.code == "cluster-full"
 
 
-def test_stands_leave_half_of_it_to_the_load() -> None:
+def test_environments_leave_half_of_it_to_the_load() -> None:
     require_room(GIB, 2 * GIB)
     with pytest.raises(RefusedError):
         require_room(GIB + 1, 2 * GIB)

@@ -132,10 +132,10 @@ def test_a_write_path_that_is_not_there_is_left_out(world: PathsWorld) -> None:
     assert (verdicts["cache-burst"], verdicts["journal-fsync"]) == (None, True)
 
 
-def test_a_whole_run_visits_the_write_paths_as_often_as_there_is_time(world: PathsWorld) -> None:
+def test_a_whole_run_measures_the_write_paths_as_often_as_there_is_time(world: PathsWorld) -> None:
     found = run(world, scale="tiny", rounds=None, measures=None)
-    visits = [[name for name in order if name in WRITE_PATHS] for order in found.order]
-    assert [len(names) for names in visits] == [4, 0, 0, 0, 0]
+    trials = [[name for name in order if name in WRITE_PATHS] for order in found.order]
+    assert [len(names) for names in trials] == [4, 0, 0, 0, 0]
     assert len(found.order) == 5
     said = [one for one in found.warnings if "in 1 of 5 rounds, to end in time" in one]
     assert len(said) == 1

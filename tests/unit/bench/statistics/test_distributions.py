@@ -86,5 +86,5 @@ def test_the_binomial_interval_is_exact(found: int, tries: int, low: float, high
 
 @pytest.mark.parametrize(("found", "tries"), [(1, 0), (0, 0), (-1, 5), (6, 5)])
 def test_a_share_that_is_none_is_refused(found: int, tries: int) -> None:
-    with pytest.raises(ValueError, match="no share"):
+    with pytest.raises(ValueError, match="not a share"):
         binomial_interval(found, tries)

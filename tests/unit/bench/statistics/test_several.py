@@ -50,7 +50,7 @@ def test_the_example_of_benjamini_and_hochberg() -> None:
 
 @pytest.mark.parametrize("p", [math.nan, math.inf, -0.1, 1.1])
 def test_a_p_that_is_none_is_refused(p: float) -> None:
-    with pytest.raises(GrampusError, match="no probability"):
+    with pytest.raises(GrampusError, match="not a probability"):
         decide_several([0.5, p])
 
 

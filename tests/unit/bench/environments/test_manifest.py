@@ -1,0 +1,104 @@
+"""What a run records of versions, configuration and limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from grampus.bench.environments.manifest import (
+    decide_media,
+    describe_components,
+    describe_configuration,
+    describe_limit,
+    describe_osds,
+    describe_program,
+)
+from grampus.bench.matrix.dimensions import Point
+from grampus.core.units import MIB
+from grampus.hosts.port import BlockLimit
+
+
+def test_only_what_there_is_has_a_version():
+    found = describe_components({"ceph": ("20.2.4",), "mysql": ("9.7.4", "8.4"), "percona": ()})
+    assert [(one.group, one.name, one.value) for one in found] == [
+        ("versions", "ceph", "20.2.4"),
+        ("versions", "mysql", "9.7.4, 8.4"),
+    ]
+
+
+def test_the_configuration_that_was_set():
+    dump = [
+        {"section": "osd", "name": "osd_memory_target", "value": "1073741824", "mask": ""},
+        {"section": "osd", "name": "osd_op_num_shards", "value": "2", "mask": "class:hdd"},
+        {"name": "mon_lease", "value": "2"},
+        {"section": "osd", "name": "odd"},
+    ]
+    assert [(one.name, one.value) for one in describe_configuration(dump)] == [
+        ("osd: osd_memory_target", "1073741824"),
+        ("osd of class:hdd: osd_op_num_shards", "2"),
+        ("global: mon_lease", "2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mgr/dashboard/PASSWORD", "rgw_keystone_token", "mgr/x/ssl_cert", "a_secret", "mgr/y/API_KEY"],
+)
+def test_what_may_be_a_secret_is_left_out(name: str):
+    assert describe_configuration([{"section": "mgr", "name": name, "value": "x"}]) == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        (BlockLimit("/dev/loop0", read_iops=500_000), "500,000 reads/s"),
+        (
+            BlockLimit("/dev/loop0", write_iops=150, write_bytes_per_s=200 * MIB),
+            "150 writes/s, 200 MiB/s written",
+        ),
+        (BlockLimit("/dev/loop0"), "none"),
+    ],
+)
+def test_limits_of_a_medium(limit: BlockLimit, words: str):
+    found = describe_limit("hdd", limit)
+    assert (found.group, found.name, found.value) == ("limits", "an OSD's device (hdd)", words)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "words", "media"),
+    [
+        ([{}], "BlueStore on nvme", ["nvme"]),
+        ([{"media": "hdd"}, {"media": "hdd", "threads": 1}], "BlueStore on hdd", ["hdd"]),
+        (
+            [
+                {"media": "hdd", "wal_db_device": "nvme"},
+                {"media": "hdd", "wal_db_device": "nvme", "objectstore": "filestore"},
+                {"wal_db_device": "optane"},
+            ],
+            "BlueStore on hdd, WAL and DB on nvme; FileStore on hdd, journal on nvme; "
+            "BlueStore on nvme, WAL and DB on optane",
+            ["hdd", "nvme", "optane"],
+        ),
+        (
+            [{"media": "own", "objectstore": "own", "wal_db_device": "own"}, {"media": "hdd"}],
+            "those that the place has; BlueStore on hdd",
+            ["hdd"],
+        ),
+        ([], "none", []),
+    ],
+)
+def test_what_cells_stand_on(kinds: list[dict[str, Any]], words: str, media: list[str]):
+    points = [Point(workload="update-index", **kind) for kind in kinds]
+    found = describe_osds(points)
+    assert (found.group, found.name, found.value) == ("Ceph", "OSDs of the cells", words)
+    assert decide_media(points) == media
+
+
+def test_what_runs_is_told_to_the_commit() -> None:
+    found = describe_program("2c84125", is_cgroup_v2=False)
+    assert [(one.name, one.value) for one in found] == [
+        ("grampus commit", "2c84125"),
+        ("control groups", "version 1"),
+    ]
+    assert describe_program(None, is_cgroup_v2=True)[0].value == "not from a checkout"
