@@ -195,8 +195,8 @@ class Cloning:
 
     def _require_cloneable(self, spec: VolumeSpec, source: CloneSource) -> VolumeSpec:
         """The clone, encrypted as its source is."""
-        known = self._records.names_of_images()
-        name = known.get((source.pool, source.image), f"{source.pool}/{source.image}")
+        volume = self._records.names_of_images().get((source.pool, source.image))
+        name = volume or f"{source.pool}/{source.image}"
         command = f"grampus volume snapshot list {name}"
         found = require_snapshot(
             name,
@@ -204,7 +204,12 @@ class Cloning:
             source.snapshot,
             list_command=command,
         )
-        fact = self._encrypting.encryption_fact(source.pool, source.image)
+        # A volume's record has it since it was created; another image says it itself.
+        fact = (
+            self._records.get(volume).spec.encryption
+            if volume is not None
+            else self._encrypting.encryption_fact(source.pool, source.image)
+        )
         encryption = decide_clone_encryption(f"The volume '{name}'", fact, spec.encryption)
         least_bytes = found.size_bytes - header_bytes(encryption)
         if whole_mib(spec.size_bytes) < least_bytes:
