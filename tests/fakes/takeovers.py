@@ -27,9 +27,9 @@ class FakeTakeovers:
         self.failure = ""  # why a fence cannot be confirmed
         self.no_quorum = ""  # what is said when the MONs do not answer
 
-    def hurry(self, host: str, *, is_silent: bool = False) -> None:
+    def hurry(self, host: str, *, is_silent: bool = False, is_cut: bool = False) -> None:
         del is_silent
-        assert not self._fleet.is_reachable(host), "it is not lost"
+        assert is_cut or not self._fleet.is_reachable(host), "it is not lost"
         self.hurried.append(host)
 
     def mon_places(self) -> tuple[str, ...]:

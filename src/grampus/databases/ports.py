@@ -304,10 +304,11 @@ class KeyRotationPort(Protocol):
 class TakeoverPort(Protocol):
     """Volumes taken away from hosts that are lost. Everything may be repeated."""
 
-    def hurry(self, host: str, *, is_silent: bool = False) -> None:
+    def hurry(self, host: str, *, is_silent: bool = False, is_cut: bool = False) -> None:
         """Spare whoever needs the cluster the wait for what it had on a host that is lost.
 
-        With `is_silent` other hosts have found that it does not answer them, a moment ago.
+        With `is_silent` other hosts have found that it does not answer them, a moment ago. With
+        `is_cut` commands run on the host, and it reaches no MON.
         """
         ...
 

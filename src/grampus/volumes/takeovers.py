@@ -49,14 +49,15 @@ class Takeovers:
         self._operations = operations
         self._progress = progress
 
-    def hurry(self, host: str, *, is_silent: bool = False) -> None:
+    def hurry(self, host: str, *, is_silent: bool = False, is_cut: bool = False) -> None:
         """Spare whoever needs the cluster the wait for OSDs of a host that is lost.
 
         They are taken for down if neither the host nor any of them can be reached. With `is_silent`
-        other hosts have found that it does not answer them, a moment ago. What fails here costs no
-        more than that wait.
+        other hosts have found that it does not answer them, a moment ago. With `is_cut` commands
+        run on the host, and it reaches no MON: its OSDs are asked from another host. What fails
+        here costs no more than that wait.
         """
-        if self._fleet.is_reachable(host):
+        if self._fleet.is_reachable(host) and not is_cut:
             return
         try:
             osds = parse_osds_at(self._cluster.ask("osd dump"), self._fleet.host(host).address)
@@ -112,7 +113,10 @@ class Takeovers:
 
     def _answers(self, host: str, osds: list[OsdPlace]) -> bool:
         """Whether one of the OSDs is there, as seen from a host that can be reached."""
-        places = [other for other in self._fleet.hosts() if self._fleet.is_reachable(other.name)]
+        others = [other for other in self._fleet.hosts() if other.name != host]
+        places = [other for other in others if self._fleet.is_reachable(other.name)]
+        if not places:
+            return True  # nobody knows
         ports = [str(port) for osd in osds for port in osd.ports]
         argv = ["timeout", ANSWER_TIMEOUT_S, "bash", "-c", _ANY_ANSWERS]
         asked = places[0].run([*argv, self._fleet.host(host).address, *ports], check=False)

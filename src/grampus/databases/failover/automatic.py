@@ -47,7 +47,7 @@ class AutomaticFailovers:
     def __init__(self) -> None:
         self._memory = HostMemory()
         self._retries = Retries(RETRY_AFTER_S, MOST_RETRY_S)
-        self._hurried: set[str] = set()  # dead hosts whose OSDs the MONs know to be down
+        self._hurried: set[str] = set()  # lost hosts whose OSDs the MONs know to be down
 
     def run(self, operations: DatabaseOperations, begin: BeginTakeovers) -> list[ControllerEvent]:
         """One look at the hosts, and a failover of each database whose host is lost."""
@@ -77,11 +77,16 @@ class AutomaticFailovers:
     # -- inside -------------------------------------------------------------------------------
 
     def _hurry(self, operations: DatabaseOperations, seen: Mapping[str, SeenHost]) -> None:
-        """Tell the MONs once that the OSDs of a dead host are down."""
-        dead = {host for host, found in seen.items() if found.state.name == "host-dead"}
-        for host in sorted(dead - self._hurried):
-            operations.volumes.takeovers.hurry(host, is_silent=True)
-        self._hurried = dead
+        """Tell the MONs once that the OSDs of a lost host are down."""
+        lost = {
+            host: found.state.name == "host-cut-from-ceph"
+            for host, found in seen.items()
+            if decide_host_action(found.state) == "move"
+        }
+        for host in sorted(lost.keys() - self._hurried):
+            is_cut = lost[host]
+            operations.volumes.takeovers.hurry(host, is_silent=not is_cut, is_cut=is_cut)
+        self._hurried = set(lost)
 
     def _note(self, name: str, takeover: Takeover, now_s: float) -> ControllerEvent:
         if isinstance(takeover.outcome, FailedOver):
