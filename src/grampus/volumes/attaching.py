@@ -389,7 +389,7 @@ class Attacher:
         if record.fenced:
             self._runner.propose(lambda: fenced_titles(record))
         for left in record.fenced:
-            if not self._fleet.is_reachable(left.host):
+            if not self._fleet.reaches_cluster(left.host):  # it would not be unmounted for minutes
                 continue
             host = self._fleet.host(left.host)
             try:

@@ -191,13 +191,13 @@ class Journals:
                 f"fence {name}`.",
             )
         for fenced in decide_replay_hosts(record):
-            if self._fleet.is_reachable(fenced):
+            if self._fleet.reaches_cluster(fenced):
                 return self._fleet.host(fenced)
         return self._any_host()
 
     def _any_host(self) -> Host:
         for host in self._fleet.hosts():
-            if self._fleet.is_reachable(host.name):
+            if self._fleet.reaches_cluster(host.name):
                 return host
         raise HostUnreachableError(
             "No host of the cluster can be reached.",

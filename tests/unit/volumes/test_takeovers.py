@@ -27,6 +27,22 @@ def test_it_is_fenced_and_attached_elsewhere(lost: World) -> None:
     assert lost.image.data == "precious"
 
 
+def test_what_is_left_on_a_host_that_is_cut_from_the_cluster_waits(world: World) -> None:
+    """Commands run there, but an unmount would wait for the cluster."""
+    world.build_volumed()
+    world.create()
+    world.attach()
+    world.fleet.cut_from_cluster.add("h1")
+    world.service().takeovers.ensure_fenced("demo", "h1")
+    asked = len(world.h1.commands)
+    world.attach(host="h2")
+    assert world.image.data == "precious"
+    assert [argv for argv in world.h1.commands[asked:] if argv[0] == "umount"] == []
+    world.fleet.cut_from_cluster.clear()
+    world.service().takeovers.ensure_cleared("demo")
+    assert world.service().get("demo").fenced == ()
+
+
 def test_from_another_host_than_it_is_on_nothing_is_taken(lost: World) -> None:
     lost.service().takeovers.ensure_fenced("demo", "h2")
     assert lost.service().get("demo").host == "h1"
