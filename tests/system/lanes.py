@@ -92,11 +92,11 @@ LANES = (
         "databases",
         "test-dbms",
         (
+            "automatic_failover",  # 240, first: it breaks and heals the lab
             "encryption",  # 265
             "clones",  # 200
             "verify",  # 190
             "read_endpoints",  # 160
-            "automatic_failover",  # 240
             "day_two_names",  # 140
             "migrate",  # 110
             "archiving",  # 95
