@@ -15,7 +15,7 @@ from tests.system.machine import wait_for
 from tests.system.serving import serving
 
 NAME = "auto"
-# A loaded machine; `docs/proof/chaos.md` has what a quiet one takes.
+# A loaded machine; `make chaos` shows what a quiet one takes.
 SERVES_AGAIN_S = 90.0
 # Long past the moment at which a host that is not heard counts as lost.
 LEFT_ALONE_S = 12.0
