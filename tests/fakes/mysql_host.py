@@ -80,6 +80,7 @@ class MysqlHost(FakeHost):
         self.greetings: dict[
             str, str
         ] = {}  # what a connection gets at an address, as seen from here
+        self.reset: list[str] = []  # places whose connections were reset
         self.answering: set[str] = set()  # addresses where somebody listens, as seen from here
         self._certificates = 0
 
@@ -182,6 +183,8 @@ class MysqlHost(FakeHost):
                 return int(argv[-2] not in self.answering), ""
             case "python3":  # as `probe_argv` asks several places at once
                 return 0, "\n".join(f"{one} {self._answer_at(one)}" for one in argv[4:])
+            case "ss":  # as the connections of a host that is left are reset
+                self.reset.append(argv[-1])
             case "test":
                 return int(self.lacks_haproxy), ""
             case "grep":

@@ -67,11 +67,16 @@ class FailoverWork:
         """The address taken away from a host that can be told, so that no client reaches a server
         there.
 
-        The server is not ended yet: one that waits for a cluster which its host cannot reach ends
-        only when the host does.
+        Connections are reset first: a client that waits for an answer sends nothing, so it would
+        never learn that the address is somebody else's. The server is not ended yet: one that
+        waits for a cluster which its host cannot reach ends only when the host does.
         """
+        spec = self._order.changed
         for there in self._left_behind():
             with contextlib.suppress(HostUnreachableError):
+                place = f"{spec.address}:{spec.port}"
+                # Where the kernel cannot (INET_DIAG_DESTROY), they end by their own timeouts.
+                there.host().run(["ss", "--kill", "--tcp", "src", place], check=False)
                 there.address_changes()[1]()
 
     def end(self) -> None:

@@ -156,6 +156,7 @@ def test_a_host_cut_from_the_cluster_is_left_and_its_server_ended_later(
     assert kinds == ["host-cut-from-ceph", "failed-over"]
     assert world.service().show("demo").record.spec.host == "h2"
     assert address not in world.hosts["h1"].addresses
+    assert world.live_hosts["h1"].reset == [f"{address}:3306"], "clients wait for no answer"
     assert world.volumes.takeovers.hurried == ["h1"], "its OSDs are cut off, too"
     assert world.service().converge() == []
     assert "mysqld-demo" in world.hosts["h1"].daemons
