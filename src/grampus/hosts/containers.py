@@ -347,6 +347,9 @@ class Containers:
         if not directory.is_dir():
             return None
         result = self._runc("state", self._id(name), check=False)
+        if result.returncode != 0 and (directory / "state.json").exists():
+            # Asked before runc had written down what it is starting now, and has by now.
+            result = self._runc("state", self._id(name), check=False)
         if result.returncode != 0:
             # Removed meanwhile; or made only half, by a runc that was killed before it wrote down
             # what it had made.

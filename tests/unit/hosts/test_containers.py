@@ -19,7 +19,12 @@ from tests.fakes.programs import put_first_in_path
 RUNC = """#!/bin/sh
 shift; root=$1; verb=$2; shift 2
 case $verb in
-    state) printf '{"status": "%s", "pid": 1}' "$(cat "$root/$1/status")" ;;
+    state)
+        if test -e "$FAKE/being-made"; then
+            rm "$FAKE/being-made"; echo running > "$root/$1/status"; touch "$root/$1/state.json"
+            echo "container does not exist" >&2; exit 1
+        fi
+        printf '{"status": "%s", "pid": 1}' "$(cat "$root/$1/status")" ;;
     run)
         id=$4; bundle=$3
         if grep -q createContainer "$bundle/config.json" && test -e "$FAKE/answer"; then
@@ -104,3 +109,13 @@ def test_whatever_else_fails_is_no_reason_to_run_as_another_user(
         machine.containers.ensure_running(SERVER)
     assert machine.config()["process"]["user"]["uid"] == SERVER.uid
     assert machine.starts() == (1 if answer is None else 0)
+
+
+def test_a_daemon_that_is_being_started_is_no_error(machine: Machine) -> None:
+    """runc writes down what it starts while somebody asks for it."""
+    machine.containers.ensure_running(SERVER)
+    (machine.directory / "being-made").touch()
+    seen = machine.containers.observe_one(SERVER.name)
+    assert seen is not None
+    assert seen.state == "running"
+    assert not (machine.directory / "being-made").exists()
