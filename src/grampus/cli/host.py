@@ -21,7 +21,7 @@ from grampus.cli.output import make_output
 from grampus.cli.serve_endpoints import keep_endpoints
 from grampus.cli.work import work_on_databases
 from grampus.core.clock import format_duration, format_moment
-from grampus.databases.failover.draining import Drained
+from grampus.databases.failover.host_maintenance import Drained
 from grampus.databases.failover.host_states import HostStateName
 from grampus.databases.failover.host_watch import HostMemory, HostWatch, SeenHost
 from grampus.databases.live.moving import Moved

@@ -9,12 +9,12 @@ from grampus.cli.composition.session import Session
 from grampus.cli.serve_backups import OpenSession, prepared
 from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.controller.side_by_side import SideBySide
-from grampus.databases.failover.server_care import Cared, ServerCare, care_for
+from grampus.databases.failover.server_repair import Repair, ServerRepairs, repair_server
 from grampus.databases.failover.server_watch import SeenServer
 
 CLIENTS_EVERY_S = 5.0
 # Of the databases of one host.
-CARED_AT_ONCE = 2
+REPAIRS_AT_ONCE = 2
 
 
 class ClientWatch:
@@ -22,17 +22,19 @@ class ClientWatch:
 
     def __init__(self, open_session: OpenSession, *, patience_s: float | None) -> None:
         """`patience_s`: what a look waits for restarts; a later look tells how they ended."""
-        self._care = ServerCare()
-        self._cared = SideBySide[Session, Cared](lambda: prepared(open_session), most=CARED_AT_ONCE)
+        self._repairs = ServerRepairs()
+        self._running = SideBySide[Session, Repair](
+            lambda: prepared(open_session), most=REPAIRS_AT_ONCE
+        )
         self._patience_s = patience_s
 
     def run(self, session: Session) -> list[ControllerEvent]:
         """One look; what it begins outlasts it."""
-        return self._care.run(session.databases().operations, self._begin)
+        return self._repairs.run(session.databases().operations, self._begin)
 
-    def _begin(self, wanted: Mapping[str, SeenServer]) -> dict[str, Cared]:
-        def work(session: Session, name: str) -> Cared:
-            return care_for(session.databases(), host_maintenances(session), wanted[name])
+    def _begin(self, wanted: Mapping[str, SeenServer]) -> dict[str, Repair]:
+        def work(session: Session, name: str) -> Repair:
+            return repair_server(session.databases(), host_maintenances(session), wanted[name])
 
         lanes = {name: seen.host for name, seen in wanted.items()}
-        return self._cared.run(lanes, work, patience_s=self._patience_s)
+        return self._running.run(lanes, work, patience_s=self._patience_s)

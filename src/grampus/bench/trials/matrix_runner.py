@@ -1,6 +1,6 @@
 """One run of a matrix suite: the trials that are missing, one after the other, into the archive.
 
-A run can be stopped at any moment and gone on with: what has been measured is in the archive, each
+A run can be stopped at any moment and resumed: what has been measured is in the archive, each
 trial by one durable write, and what a place makes it finds again. However a run ends, but by a
 kill, the cluster is no longer kept quiet, and what was made for the run is gone unless it shall be
 kept.
@@ -65,11 +65,11 @@ class MatrixRunner:
     def run(self, plan: MatrixRun, *, keep: bool = False) -> MatrixRun:
         """Carry `plan` out, or go on with the run of its id; returns the run as it ended.
 
-        A run that is in the archive is gone on with as it stands there; one that has ended is
+        A run that is in the archive is resumed as it stands there; one that has ended is
         returned. Unless `keep`, what was made for it is removed in the end, and also when it is
         interrupted. Raises RefusedError (`run-outdated`; `other-place` for a run of another place)
         and GrampusError when the archive is full (`no-space`) or when nothing can be prepared at
-        all: it can be gone on with then, as after any interruption.
+        all: it can be resumed then, as after any interruption.
         """
         run = self._begin(plan)
         if run.ended_at_s is not None:

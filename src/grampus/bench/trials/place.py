@@ -76,7 +76,7 @@ class Measured:
 class CellPlace(Protocol):
     """A lab or cluster on which cells are measured. Whatever it makes for that is its own.
 
-    A run that was killed is gone on with by another process: `prepare` finds what is there, and
+    A run that was killed is resumed by another process: `prepare` finds what is there, and
     `quiet` and `dismantle` also end what a killed run left.
     """
 

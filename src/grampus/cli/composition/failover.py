@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from grampus.cli.composition.live import database_moves
 from grampus.cli.composition.session import Session
-from grampus.databases.failover.draining import HostMaintenances
 from grampus.databases.failover.failovers import DatabaseFailovers
+from grampus.databases.failover.host_maintenance import HostMaintenances
 
 
 def database_failovers(session: Session) -> DatabaseFailovers:

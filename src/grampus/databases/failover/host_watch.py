@@ -98,9 +98,12 @@ class HostWatch:
             return HostSight(managed=False)
         if not self._memory.mons:
             self._cluster_answers()
-        mons, places = self._memory.mons, self._places_of(host, databases)
+        mons = self._memory.mons
+        # A MON of the host answers on the storage network, where nothing else may.
+        own_mons = [mon for mon in mons if self._is_at(mon, host)]
+        places = [*self._places_of(host, databases), *own_mons]
         with ThreadPoolExecutor(len(peers)) as pool:
-            asked = pool.map(lambda peer: _probe(peer, [*places, *mons]), peers)
+            asked = pool.map(lambda peer: _probe(peer, [*dict.fromkeys([*places, *mons])]), peers)
             looks = [look for look in asked if look]
         return HostSight(
             managed=False,
@@ -108,6 +111,9 @@ class HostWatch:
             heard_by=sum(has_heard(look, places) for look in looks),
             cluster_answers=any(hears_most(look, mons) for look in looks),
         )
+
+    def _is_at(self, place: str, host: str) -> bool:
+        return place.rpartition(":")[0] == self._fleet.host(host).address
 
     def _peers_of(self, host: str) -> list[Host]:
         others = [one for one in self._fleet.hosts() if one.name != host]
@@ -133,8 +139,7 @@ class HostWatch:
         if not memory.mons and not self._cluster_answers():
             return HostSight(managed=True)  # nobody knows where the MONs are
         # A MON on the host itself is no sign that the host reaches the cluster.
-        address = self._fleet.host(host).address
-        others = [mon for mon in memory.mons if not mon.startswith(f"{address}:")]
+        others = [mon for mon in memory.mons if not self._is_at(mon, host)]
         answers = _probe(self._fleet.host(host), others)
         # What cannot be asked is no sign that the host is cut off.
         if not answers or has_heard(answers, others):

@@ -21,6 +21,7 @@ from grampus.databases.failover.server_states import (
     ServerState,
     ServerTrack,
     classify_server,
+    find_symptom,
     follow_server,
     is_suspicious,
 )
@@ -55,14 +56,17 @@ class ServerWatch:
         self._memory = memory
 
     def look(self) -> dict[str, SeenServer]:
-        """Every server that must run, on a host that can be reached, and that nobody works on."""
+        """Every server that must run, and that nobody works on.
+
+        Servers on hosts that cannot be reached, or that are in maintenance, are left out.
+        """
         operations, memory = self._operations, self._memory
-        at_work = operations.names_at_work()
+        at_work, planned = operations.names_at_work(), operations.records.all_maintenance()
         reachable = [one.name for one in self._fleet.hosts() if self._fleet.is_reachable(one.name)]
         places = {
             name: place
             for name, place in operations.records.running_places().items()
-            if place.host in reachable and name not in at_work
+            if place.host in reachable and place.host not in planned and name not in at_work
         }
         began_s = operations.clock.monotonic_s()
         answers = self._ask_all(places, reachable)
@@ -75,6 +79,14 @@ class ServerWatch:
             name: SeenServer(name, place.host, classify_server(name, memory.tracks[name], now_s))
             for name, place in places.items()
         }
+
+    def is_still_hung(self, name: str) -> bool:
+        """Whether the server accepts connections and greets nobody, asked anew."""
+        place = self._operations.records.running_places().get(name)
+        if place is None:
+            return False
+        hosts = [one.name for one in self._fleet.hosts() if self._fleet.is_reachable(one.name)]
+        return find_symptom(self._ask_all({name: place}, hosts)[name]) == "hung"
 
     # -- inside -------------------------------------------------------------------------------
 

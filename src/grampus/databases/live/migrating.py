@@ -36,7 +36,7 @@ class DatabaseMigrations:
         with self._operations.locked(name):
             self._operations.settle(name)
             self._operations.ready(name)
-            # One that was cut off has it there already, and is gone on with.
+            # One that was cut off has it there already, and is resumed.
             order = migrations.find(name) or migrations.plan(name, pool)
             if order is not None:
                 operation = self._begin(name, migrations.describe(order))

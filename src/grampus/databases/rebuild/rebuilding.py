@@ -89,7 +89,7 @@ class StateRebuild:
     def apply(self, rebuilt: Rebuilt) -> None:
         """Put the records back. Cut off, it is done again: what is there already stays.
 
-        A volume on its way to another pool has an operation again, which can be gone on with.
+        A volume on its way to another pool has an operation again, which can be resumed.
         """
         for record in rebuilt.plan.records:
             self._put(record)

@@ -1,4 +1,4 @@
-"""A server that answers, for work on its accounts that was cut off and is gone on with."""
+"""A server that answers, for work on its accounts that was cut off and is resumed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Changes of a database's roles, as lists of steps.
 
 Each step looks at what the server has before it changes it, so that work which was cut off can be
-gone on with, and what somebody has changed in SQL meanwhile is no failure where it is no harm.
+resumed, and what somebody has changed in SQL meanwhile is no failure where it is no harm.
 """
 
 from __future__ import annotations

@@ -110,6 +110,13 @@ def test_a_host_that_others_hear_is_not_lost(world: FailoverWorld, controller: C
     assert controller.begun == []
 
 
+def test_a_host_whose_mon_answers_is_not_lost(world: FailoverWorld, controller: Controller) -> None:
+    world.hosts["h1"].address = "10.0.0.7"  # where a MON is, which the others hear
+    world.lose()
+    assert [event.kind for event in controller.look_for(100.0)] == ["host-cut-from-controller"]
+    assert controller.begun == []
+
+
 def test_a_database_that_answers_keeps_its_host(
     world: FailoverWorld, controller: Controller
 ) -> None:

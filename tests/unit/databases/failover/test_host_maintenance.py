@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
-from grampus.databases.failover.draining import HostMaintenances
+from grampus.databases.failover.host_maintenance import HostMaintenances
 from grampus.databases.live.moving import Moved
 from grampus.databases.placement import HostLoad, decide_placement, order_usable
 from grampus.hosts.port import HostUnreachableError

@@ -8,9 +8,15 @@ from pathlib import Path
 import pytest
 
 from grampus.databases.controller.due_jobs import ControllerEvent
-from grampus.databases.failover.draining import HostMaintenances
-from grampus.databases.failover.server_care import Cared, ServerCare, care_for
+from grampus.databases.failover.host_maintenance import HostMaintenances
+from grampus.databases.failover.server_repair import (
+    Repair,
+    ServerRepairs,
+    ensure_hung_server_absent,
+    repair_server,
+)
 from grampus.databases.failover.server_watch import SeenServer
+from grampus.databases.model import HostMaintenance
 from grampus.state.locks import hold_lock
 from tests.unit.databases.stopped_case import write_rows
 from tests.unit.databases.world import LAB
@@ -25,11 +31,11 @@ class Controller:
 
     def __init__(self, world: FailoverWorld) -> None:
         self._world = world
-        self._care = ServerCare()
+        self._repairs = ServerRepairs()
         self.begun: list[str] = []
 
     def look(self) -> list[ControllerEvent]:
-        events = self._care.run(self._world.service().operations, self._begin)
+        events = self._repairs.run(self._world.service().operations, self._begin)
         self._world.clock.sleep(EVERY_S)
         return events
 
@@ -37,11 +43,11 @@ class Controller:
         """The kinds of what was told, each once."""
         return list(dict.fromkeys(event.kind for _ in range(looks) for event in self.look()))
 
-    def _begin(self, wanted: Mapping[str, SeenServer]) -> dict[str, Cared]:
+    def _begin(self, wanted: Mapping[str, SeenServer]) -> dict[str, Repair]:
         self.begun += wanted
         service = self._world.service()
         maintenances = HostMaintenances(service.operations, self._world.moves())
-        return {name: care_for(service, maintenances, seen) for name, seen in wanted.items()}
+        return {name: repair_server(service, maintenances, seen) for name, seen in wanted.items()}
 
 
 @pytest.fixture
@@ -86,6 +92,31 @@ def test_a_server_that_hangs_is_killed_and_started(
     assert world.service().show("demo").status == "running"
     assert world.service().get("demo").spec.host == "h1"
     assert controller.look_for(10) == []
+
+
+def test_a_server_that_was_restarted_meanwhile_is_not_killed(world: FailoverWorld) -> None:
+    """Between the look and the lock another command may have repaired it."""
+    daemon = world.hosts["h1"].daemons["mysqld-demo"]
+    for said in ("greets", "refused", "silent"):
+        answer(world, said)
+        ensure_hung_server_absent(world.service().operations, "demo", "h1")
+        assert world.hosts["h1"].daemons["mysqld-demo"] is daemon, said
+    answer(world, "listens")
+    ensure_hung_server_absent(world.service().operations, "demo", "h2")
+    assert world.hosts["h1"].daemons["mysqld-demo"] is daemon, "it is on another host"
+    ensure_hung_server_absent(world.service().operations, "demo", "h1")
+    assert "mysqld-demo" not in world.hosts["h1"].daemons
+
+
+@pytest.mark.parametrize("said", ["silent", "listens"])
+def test_servers_of_a_host_in_maintenance_are_left_alone(
+    world: FailoverWorld, controller: Controller, said: str
+) -> None:
+    begun = HostMaintenance(host="h1", since=world.clock.now())
+    world.service().operations.records.put_maintenance(begun)
+    answer(world, said)
+    assert controller.look_for(20) == []
+    assert controller.begun == []
 
 
 def test_a_database_whose_clients_are_cut_off_moves_to_where_they_reach_it(

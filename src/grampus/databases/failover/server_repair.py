@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from grampus.core.errors import GrampusError
 from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.controller.retries import Retries
-from grampus.databases.failover.draining import HostMaintenances
+from grampus.databases.failover.host_maintenance import HostMaintenances
 from grampus.databases.failover.server_states import decide_server_action
 from grampus.databases.failover.server_watch import SeenServer, ServerMemory, ServerWatch
 from grampus.databases.layout import server_daemon_name
@@ -19,7 +19,7 @@ RETRY_AFTER_S, MOST_RETRY_S = 15.0, 300.0
 
 
 @dataclass(frozen=True)
-class Cared:
+class Repair:
     """What was done about a server; `problem`: why it was not."""
 
     seen: SeenServer
@@ -28,17 +28,17 @@ class Cared:
 
 
 # Begins with servers, and answers with what has been done by now, by database.
-BeginCare = Callable[[Mapping[str, SeenServer]], Mapping[str, Cared]]
+BeginRepairs = Callable[[Mapping[str, SeenServer]], Mapping[str, Repair]]
 
 
-class ServerCare:
+class ServerRepairs:
     """What lasts from look to look. It is kept nowhere: a new controller looks anew."""
 
     def __init__(self) -> None:
         self._memory = ServerMemory()
         self._retries = Retries(RETRY_AFTER_S, MOST_RETRY_S)
 
-    def run(self, operations: DatabaseOperations, begin: BeginCare) -> list[ControllerEvent]:
+    def run(self, operations: DatabaseOperations, begin: BeginRepairs) -> list[ControllerEvent]:
         """One look at the servers, and an action for each that clients cannot use."""
         seen = ServerWatch(operations, self._memory).look()
         wanted = {
@@ -50,8 +50,8 @@ class ServerCare:
         self._retries.keep(wanted)
         resting = self._retries.resting(operations.clock.monotonic_s())
         ended = begin({name: found for name, found in wanted.items() if name not in resting})
-        for name, cared in ended.items():
-            event = cared_event(cared)
+        for name, repair in ended.items():
+            event = repair_event(repair)
             events.append(event)
             if event.level == "done":
                 self._memory.tracks.pop(name, None)  # what was seen before says nothing any more
@@ -61,28 +61,32 @@ class ServerCare:
         return [*events, *self._retries.events(but=ended)]
 
 
-def care_for(databases: DatabaseService, maintenances: HostMaintenances, seen: SeenServer) -> Cared:
+def repair_server(
+    databases: DatabaseService, maintenances: HostMaintenances, seen: SeenServer
+) -> Repair:
     """Restart a server that hangs where it is, or move the database to where clients reach it."""
     name = seen.database
     try:
         if decide_server_action(seen.state) == "restart":
-            kill_server(databases.operations, name, seen.host)
+            ensure_hung_server_absent(databases.operations, name, seen.host)
             databases.start(name)
         else:
             maintenances.switch_over(name, None)
-        return Cared(seen, databases.get(name).spec.host)
+        return Repair(seen, databases.get(name).spec.host)
     except GrampusError as error:
-        return Cared(seen, seen.host, error)
+        return Repair(seen, seen.host, error)
 
 
-def kill_server(operations: DatabaseOperations, name: str, host: str) -> None:
-    """End a server that cannot end by itself, if its database is still on `host`.
+def ensure_hung_server_absent(operations: DatabaseOperations, name: str, host: str) -> None:
+    """End a server that cannot end by itself, if its database is on `host` and it hangs still.
 
-    It has acknowledged nothing that its volume lacks, so this is a crash. Cut off, the server has
-    ended, or runs as before. Raises NotFoundError, RefusedError with code `busy`, and GrampusError.
+    Another command may have restarted it until the lock was free. What it has acknowledged is on
+    its volume, so this is a crash. Raises NotFoundError, RefusedError with code `busy`, and
+    GrampusError.
     """
     with operations.locked(name):
-        if operations.ready(name).spec.host == host:
+        is_there = operations.ready(name).spec.host == host
+        if is_there and ServerWatch(operations, ServerMemory()).is_still_hung(name):
             operations.fleet.host(host).ensure_daemon_absent(server_daemon_name(name), kill=True)
 
 
@@ -102,22 +106,22 @@ def state_event(seen: SeenServer) -> ControllerEvent:
     )
 
 
-def cared_event(cared: Cared) -> ControllerEvent:
+def repair_event(repair: Repair) -> ControllerEvent:
     """What to say of what was done, or not."""
-    name, action = cared.seen.database, decide_server_action(cared.seen.state)
-    if cared.problem is not None:
+    name, action = repair.seen.database, decide_server_action(repair.seen.state)
+    if repair.problem is not None:
         what = "restart the server of" if action == "restart" else "move"
         return ControllerEvent(
             name,
             f"{action}-failed",
-            f"Grampus could not {what} {name}: {cared.problem.problem}",
+            f"Grampus could not {what} {name}: {repair.problem.problem}",
             "failed",
-            {"code": cared.problem.code},
-            cared.problem.remedy,
+            {"code": repair.problem.code},
+            repair.problem.remedy,
         )
     if action == "restart":
         text = f"The server of {name} did not answer clients. It was killed and started again."
-        return ControllerEvent(name, "server-restarted", text, "done", {"host": cared.host})
-    text = f"The database {name} runs on {cared.host} now, where clients can reach it."
-    details = {"host": cared.host, "former_host": cared.seen.host}
+        return ControllerEvent(name, "server-restarted", text, "done", {"host": repair.host})
+    text = f"The database {name} runs on {repair.host} now, where clients can reach it."
+    details = {"host": repair.host, "former_host": repair.seen.host}
     return ControllerEvent(name, "switched-over", text, "done", details)
