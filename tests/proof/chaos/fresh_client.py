@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import threading
-import time
 
-from tests.proof.operations.commit_watch import Acknowledged
+from tests.proof.operations.commit_watch import AcknowledgedRows
 from tests.proof.operations.remote_client import RemoteClient
 
 EVERY_S = 0.2
@@ -19,15 +18,13 @@ MAKE_TABLE = (
 )
 
 
-class FreshClient:
+class FreshClient(AcknowledgedRows):
     """Rows that were committed over new connections, and how many attempts failed."""
 
     def __init__(self, client: RemoteClient) -> None:
+        super().__init__()
         self._client = client
         self._stop = threading.Event()
-        self._lock = threading.Lock()
-        self._rows: list[Acknowledged] = []
-        self._failed = 0
         self._thread = threading.Thread(target=self._work)
 
     def __enter__(self) -> FreshClient:
@@ -39,16 +36,6 @@ class FreshClient:
         self._stop.set()
         self._thread.join()
 
-    def rows(self) -> list[Acknowledged]:
-        """What was acknowledged so far."""
-        with self._lock:
-            return list(self._rows)
-
-    def failed(self) -> int:
-        """Attempts without an acknowledgement so far."""
-        with self._lock:
-            return self._failed
-
     def missing(self) -> list[int]:
         """Acknowledged rows that the database does not hold."""
         rows = self.rows()
@@ -59,12 +46,7 @@ class FreshClient:
         number = 0
         while not self._stop.wait(EVERY_S):
             number += 1
-            is_acknowledged = self._commit(number)
-            with self._lock:
-                if is_acknowledged:
-                    self._rows.append(Acknowledged(number, time.monotonic()))
-                else:
-                    self._failed += 1
+            self.note(number, is_acknowledged=self._commit(number))
 
     def _commit(self, number: int) -> bool:
         argv = self._client.mysql_argv(

@@ -31,15 +31,40 @@ class Acknowledged:
     at_s: float
 
 
-class CommitWatch:
-    """One row after the other: the longest time between two answers is the longest pause."""
+class AcknowledgedRows:
+    """What a client was told of its rows; it is noted and read in several threads."""
 
-    def __init__(self, client: RemoteClient) -> None:
-        self._client = client
-        self._stop = threading.Event()
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rows: list[Acknowledged] = []
         self._failed = 0
+
+    def rows(self) -> list[Acknowledged]:
+        """What was acknowledged so far."""
+        with self._lock:
+            return list(self._rows)
+
+    def failed(self) -> int:
+        """Statements without an acknowledgement so far."""
+        with self._lock:
+            return self._failed
+
+    def note(self, number: int, *, is_acknowledged: bool) -> None:
+        """What came of a row, now."""
+        with self._lock:
+            if is_acknowledged:
+                self._rows.append(Acknowledged(number, time.monotonic()))
+            else:
+                self._failed += 1
+
+
+class CommitWatch(AcknowledgedRows):
+    """One row after the other: the longest time between two answers is the longest pause."""
+
+    def __init__(self, client: RemoteClient) -> None:
+        super().__init__()
+        self._client = client
+        self._stop = threading.Event()
         self._gone: set[int] = set()
         self._process: subprocess.Popen[str] | None = None
         self._thread = threading.Thread(target=self._work)
@@ -57,16 +82,6 @@ class CommitWatch:
         if self._thread.is_alive() and self._process is not None:
             self._process.kill()
         self._thread.join()
-
-    def rows(self) -> list[Acknowledged]:
-        """What was acknowledged so far."""
-        with self._lock:
-            return list(self._rows)
-
-    def failed(self) -> int:
-        """Statements that were answered with an error so far."""
-        with self._lock:
-            return self._failed
 
     def wait_for_more(self, count: int = 20, timeout_s: float = 120.0) -> None:
         """Wait until `count` further rows are acknowledged."""
@@ -124,14 +139,12 @@ class CommitWatch:
                 process.stdin.flush()
                 if process.stdout.readline().strip() != f"1\t{number}":
                     break
-                with self._lock:
-                    self._rows.append(Acknowledged(number, time.monotonic()))
+                self.note(number, is_acknowledged=True)
             else:
                 return
         except BrokenPipeError:
             pass
-        with self._lock:
-            self._failed += 1
+        self.note(number, is_acknowledged=False)
         # What is written to nobody is not to be told again as the pipe is closed.
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
