@@ -24,7 +24,7 @@ def cluster_inventory(lab: CommandLine) -> dict[str, Any]:
     return {
         "machine": {
             kind: items
-            for kind, items in inventory(tag).items()
+            for kind, items in inventory(tag, stays_up=True).items()
             if kind not in ("processes", "run")
         },
         "pool": asdict(pool_contents(tag)),

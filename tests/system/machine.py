@@ -61,26 +61,35 @@ def owner_of(clue: str) -> str | None:
     return "an image" if _BUILDING.search(clue) else None
 
 
-def without_others(things: Iterable[Thing], tag: str, labs: Iterable[str]) -> list[str]:
+def without_others(
+    things: Iterable[Thing], tag: str, labs: Iterable[str], *, stays_up: bool = False
+) -> list[str]:
     """Names of what is the lab's of that tag, or nobody's; `labs` are tags of all that are there.
 
-    Labs beside it may come and go meanwhile, and with them what all labs share.
+    Labs beside it may come and go meanwhile, and with them what all labs share. This counts only
+    if no other lab is there, and never for a lab that `stays_up` between two inventories: the other
+    lab may end between them.
     """
-    has_neighbours = bool(set(labs) - {tag})
+    is_shared_left_out = stays_up or bool(set(labs) - {tag})
     return sorted(
         thing.name
         for thing in things
         if owner_of(thing.clue) in (None, tag)
-        and not (has_neighbours and _OF_ALL_LABS.fullmatch(thing.name))
+        and not (is_shared_left_out and _OF_ALL_LABS.fullmatch(thing.name))
     )
 
 
-def inventory(tag: str) -> dict[str, list[str]]:
-    """What outlives a process on this machine, by kind, sorted, without that of other labs."""
+def inventory(tag: str, *, stays_up: bool = False) -> dict[str, list[str]]:
+    """What outlives a process on this machine, by kind, sorted, without that of other labs.
+
+    `stays_up` says that the lab is up for all inventories that are compared.
+    """
     things = _observe_things()
     named = things["links"] + things["namespaces"] + things["run"] + things["control groups"]
     labs = {owner for thing in named if (owner := owner_of(thing.clue)) is not None}
-    return {kind: without_others(found, tag, labs) for kind, found in things.items()}
+    return {
+        kind: without_others(found, tag, labs, stays_up=stays_up) for kind, found in things.items()
+    }
 
 
 def left_behind(before: Mapping[str, list[str]], tag: str) -> dict[str, list[str]]:

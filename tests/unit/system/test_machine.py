@@ -40,8 +40,8 @@ def test_whose_a_thing_is(clue: str, owner: str | None) -> None:
     assert owner_of(clue) == owner
 
 
-def names(*texts: str, labs: tuple[str, ...] = (MAIN, OTHER)) -> list[str]:
-    return without_others([Thing(text, text) for text in texts], MAIN, labs)
+def names(*texts: str, labs: tuple[str, ...] = (MAIN, OTHER), stays_up: bool = False) -> list[str]:
+    return without_others([Thing(text, text) for text in texts], MAIN, labs, stays_up=stays_up)
 
 
 def test_what_is_the_labs_or_nobodys_counts_and_what_is_anothers_does_not() -> None:
@@ -56,6 +56,12 @@ def test_what_labs_share_counts_when_there_is_no_other(shared: str) -> None:
     assert names(shared) == []
     assert names(shared, labs=(MAIN,)) == [shared]
     assert names(shared, labs=()) == [shared]
+
+
+@pytest.mark.parametrize("shared", ["/run/netns", "/sys/fs/cgroup/pids/grampus"])
+def test_another_lab_that_ends_changes_no_inventory_of_a_lab_that_stays_up(shared: str) -> None:
+    beside, alone = (names(shared, labs=labs, stays_up=True) for labs in ((MAIN, OTHER), (MAIN,)))
+    assert beside == alone == []
 
 
 def test_a_lab_has_its_tag_before_it_is_there(tmp_path: Path) -> None:
