@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.namespaces import ENTER_NAMESPACE, join_image
 from grampus.ceph.ports import CommandOutput
-from grampus.ceph.rbd import METADATA_PREFIX
+from grampus.ceph.rbd import HEADER_METADATA, METADATA_PREFIX
 from grampus.ceph.reporting import Report, report_nowhere, run_reporting
 from grampus.core.errors import GrampusError
 
@@ -26,10 +26,12 @@ SUSPENDED_FACT = "suspended_features"
 # The namespace and the clone over one connection. Version 2: the snapshot need not be protected
 # (Ceph 13 and later), and the clone may be in another namespace. By the setting, since Ceph 16's
 # `clone` does not take the version. A clone has its parent's features; one of an image that is
-# being flattened would be without an object map for good.
+# being flattened would be without an object map for good. Size and facts of a new clone over the
+# same connection, too: three commands less, while a database is waited for.
 CLONE_IMAGE = f"""
-import sys, rados, rbd
+import json, sys, rados, rbd
 {ENTER_NAMESPACE}
+{HEADER_METADATA}
 parent_namespace, _, parent = sys.argv[2].rpartition("/")
 namespace, _, name = sys.argv[5].rpartition("/")
 with rados.Rados(conffile="", conf={{"rbd_default_clone_format": "2"}}) as cluster:
@@ -52,6 +54,16 @@ with rados.Rados(conffile="", conf={{"rbd_default_clone_format": "2"}}) as clust
         except rbd.ImageExists as error:
             print(error, file=sys.stderr)
             sys.exit({EEXIST})
+        wanted = json.loads(sys.argv[6])
+        if wanted is not None:
+            with rbd.Image(pool, name) as image:
+                if image.size() != wanted["size_bytes"]:
+                    image.resize(wanted["size_bytes"], allow_shrink=False)
+                facts = {{"{METADATA_PREFIX}" + key: fact for key, fact in wanted["facts"].items()}}
+                known = [key for key, _ in image.metadata_list()]
+                image_id = image.id()
+            inherited = [key for key in known if key.startswith("{METADATA_PREFIX}")]
+            change_metadata(pool, image_id, facts, [key for key in inherited if key not in facts])
 """
 # Whether an image, or one of its snapshots, is a clone: a flattened one keeps snapshots that are.
 HAS_PARENTS = """
@@ -125,6 +137,15 @@ class ChildImage(BaseModel):
     pool: str
     name: str
     is_in_trash: bool
+
+
+class NewClone(BaseModel):
+    """What a new clone has that its parent has not."""
+
+    model_config = ConfigDict(frozen=True)
+
+    size_bytes: int  # at least its parent's
+    facts: dict[str, str]  # instead of its parent's; none is empty
 
 
 class RbdSnapshots:
@@ -240,22 +261,26 @@ class RbdSnapshots:
             ),
         )
 
-    def ensure_clone(self, parent: ParentImage, pool: str, name: str) -> None:
+    def ensure_clone(
+        self, parent: ParentImage, pool: str, name: str, wanted: NewClone | None = None
+    ) -> bool:
         """An image that shares all data with `parent` until it is written to, and its namespace.
 
-        An image of that name which stands on that parent is left as it is. The metadata of the
-        parent comes with it. Raises GrampusError when another image has the name, or there is no
-        such snapshot.
+        An image of that name which is a clone of that parent is left as it is, also one without
+        what is `wanted`: an earlier call may have been interrupted. With nothing `wanted`, size
+        and metadata are the parent's. Returns whether the clone is new. Raises GrampusError when
+        another image has the name, or there is no such snapshot.
         """
         source = f"{parent.pool}/{parent.image}@{parent.snapshot}"
-        argv = [parent.pool, parent.image, parent.snapshot, pool, name]
+        changes = "null" if wanted is None else wanted.model_dump_json()
+        argv = [parent.pool, parent.image, parent.snapshot, pool, name, changes]
         result = self._cluster.runner.run(["python3", "-c", CLONE_IMAGE, *argv], check=False)
         if result.returncode == 0:
-            return
+            return True
         if result.returncode == EEXIST:
             found = self.parent(pool, name)
             if found is not None and (found.pool, found.image) == (parent.pool, parent.image):
-                return
+                return False
         raise GrampusError(
             f"{source} cannot be cloned to {pool}/{name}: {_last_line(result)}",
             f"`rbd info {pool}/{name}` and `rbd snap ls {parent.pool}/{parent.image}` show "

@@ -100,6 +100,25 @@ with rados.Rados(conffile="") as cluster, cluster.open_ioctx(sys.argv[1]) as poo
 """
 
 
+# Both over one connection: who opens a volume, fences it or fails it over asks for both. The lock
+# first: its owner is a watcher for as long as it lives.
+LIST_CLIENTS = """
+import json, sys, rados, rbd
+namespace, _, name = sys.argv[2].rpartition("/")
+with rados.Rados(conffile="") as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
+    pool.set_namespace(namespace)
+    with rbd.Image(pool, name, read_only=True) as image:
+        # No dictionary, but an empty list, if there is no lock.
+        lockers = (image.list_lockers() or {"lockers": []})["lockers"]
+        locks = [
+            {"id": cookie, "locker": client, "address": address}
+            for client, cookie, address in lockers
+        ]
+        watchers = [watcher["addr"] for watcher in image.watchers_list()]
+print(json.dumps({"locks": locks, "watchers": watchers}))
+"""
+
+
 class ImageInfo(BaseModel):
     """An image as `rbd info` shows it."""
 
@@ -114,13 +133,22 @@ class ImageInfo(BaseModel):
 
 
 class ImageLock(BaseModel):
-    """The lock that a client holds on an image, as `rbd lock list` shows it."""
+    """The lock that a client holds on an image, as `rbd lock list` shows it, too."""
 
     model_config = ConfigDict(frozen=True)
 
     id: str
     locker: str  # such as client.4394
     address: str  # address:port/nonce
+
+
+class ImageClients(BaseModel):
+    """Who uses an image."""
+
+    model_config = ConfigDict(frozen=True)
+
+    locks: tuple[ImageLock, ...]  # its exclusive lock: one, or none
+    watchers: tuple[str, ...]  # client addresses (address:port/nonce) that have it open
 
 
 class RbdImages:
@@ -200,10 +228,13 @@ class RbdImages:
         argv = ("resize", "--no-progress", "--size", size, f"{pool}/{name}")
         self._rbd(*argv, timeout_s=limit_s or 60)
 
-    def locks(self, pool: str, name: str) -> list[ImageLock]:
-        """Who holds the exclusive lock of the image: one client, or none."""
-        result = self._rbd("lock", "list", "--format", "json", f"{pool}/{name}")
-        return [ImageLock.model_validate(lock) for lock in json.loads(result.stdout or "[]")]
+    def clients(self, pool: str, name: str) -> ImageClients:
+        """Who holds the exclusive lock of the image, and who has it open.
+
+        Raises GrampusError when there is no such image.
+        """
+        argv = ["python3", "-c", LIST_CLIENTS, pool, name]
+        return ImageClients.model_validate_json(self._cluster.runner.run(argv, timeout_s=60).stdout)
 
     def ensure_lock_absent(self, pool: str, name: str, lock: ImageLock) -> None:
         """Break a lock. Its owner must be blocklisted first: a lock alone stops no write."""

@@ -157,10 +157,8 @@ class Asking:
 
     def _require_watching(self, record: VolumeRecord) -> None:
         spec = record.spec
-        locks = self._images.locks(spec.pool, spec.image)
-        if not locks:
-            return
-        watchers = self._images.watchers(spec.pool, spec.image)
+        clients = self._images.clients(spec.pool, spec.image)
+        locks, watchers = clients.locks, clients.watchers
         if all(lock.address in watchers for lock in locks):
             return
         owner = decide_silent_owner(

@@ -437,9 +437,9 @@ class Attacher:
         owners: list[str] = []
 
         def is_unlocked() -> bool:
-            locks = self._images.locks(spec.pool, spec.image)
-            watchers[:] = self._watchers(record)
-            owners[:] = [lock.address for lock in locks if lock.address in watchers]
+            clients = self._images.clients(spec.pool, spec.image)
+            watchers[:] = clients.watchers
+            owners[:] = [lock.address for lock in clients.locks if lock.address in watchers]
             return not owners
 
         try:

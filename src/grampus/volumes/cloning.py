@@ -112,10 +112,12 @@ class Cloning:
         parent = ParentImage(
             pool=source.pool, image=source.image, snapshot=source.snapshot, is_in_trash=False
         )
-        self._snapshots.ensure_clone(parent, record.spec.pool, record.spec.image)
-        # What else came along says what the parent is, and where *its* journal is.
-        self._encrypting.inherit(record.spec, (source.pool, source.image))
-        self._encrypting.ensure_size(record.spec)
+        wanted = self._encrypting.find_new_clone(record.spec)
+        pool, image = record.spec.pool, record.spec.image
+        if not self._snapshots.ensure_clone(parent, pool, image, wanted) or wanted is None:
+            # What else came along says what the parent is, and where *its* journal is.
+            self._encrypting.inherit(record.spec, (source.pool, source.image))
+            self._encrypting.ensure_size(record.spec)
         # Only now: until then it is a clone half made, which is not to be attached.
         record = record.model_copy(update={"is_formatted": True})
         self._records.put(record)

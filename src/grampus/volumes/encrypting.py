@@ -10,6 +10,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 from grampus.ceph.encryption import RbdEncryption
+from grampus.ceph.image_snapshots import NewClone
 from grampus.ceph.rbd import IDENTITY_FACT, RbdImages
 from grampus.core.errors import GrampusError
 from grampus.volumes.decide_encryption import (
@@ -76,6 +77,13 @@ class Encrypting:
         # Cut off before it was marked, it holds nothing yet: it is formatted again.
         self._encryption.format(spec.pool, spec.image, unseal_volume_key(sealed, self._keys))
         self._images.set_metadata(spec.pool, spec.image, {ENCRYPTION_FACT: spec.encryption})
+
+    def find_new_clone(self, spec: VolumeSpec) -> NewClone | None:
+        """What makes an image of a new clone; None: it is encrypted, and only its key tells."""
+        if spec.encryption is not None:
+            return None
+        facts = {IDENTITY_FACT: spec.identity} if spec.identity else {}
+        return NewClone(size_bytes=image_bytes(spec), facts=facts)
 
     def inherit(self, spec: VolumeSpec, source: tuple[str, str]) -> None:
         """Facts of a clone: it is encrypted by the key of `source`, a pool and an image in it.

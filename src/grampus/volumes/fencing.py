@@ -83,8 +83,8 @@ class Fencing:
         """
         record = self._records.get(name)
         spec, attachment = record.spec, record.attachment
-        locks = self._images.locks(spec.pool, spec.image)
-        watchers = self._images.watchers(spec.pool, spec.image)
+        clients = self._images.clients(spec.pool, spec.image)
+        locks, watchers = clients.locks, clients.watchers
         needed_log = None if watchers else self._find_needed_log(record)
         if needed_log is not None:
             return self._order(record, needed_log, ())
@@ -174,8 +174,8 @@ class Fencing:
     def _cut_off_latecomers(self, order: FenceOrder) -> None:
         """A volumed that was changing its image or its key was no client when the fence was
         ordered, and may have become one until its key was removed; none can any more."""
-        locks = self._images.locks(order.pool, order.image)
-        seen = {lock.address for lock in locks} | set(self._watchers(order))
+        clients = self._images.clients(order.pool, order.image)
+        locks, seen = clients.locks, {lock.address for lock in clients.locks} | {*clients.watchers}
         if not seen - set(order.client_addresses) and not order.removes_key:
             return
         entity, entities = f"client.{order.ceph_user}", self._cluster.observe_client_entities()
@@ -218,7 +218,7 @@ class Fencing:
         )
 
     def _break_lock(self, order: FenceOrder) -> None:
-        for lock in self._images.locks(order.pool, order.image):
+        for lock in self._images.clients(order.pool, order.image).locks:
             if lock.address in order.client_addresses:
                 self._images.ensure_lock_absent(order.pool, order.image, lock)
 

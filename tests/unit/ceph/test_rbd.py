@@ -5,7 +5,14 @@ from collections.abc import Iterable
 import pytest
 
 from grampus.ceph.cluster import CephCluster
-from grampus.ceph.rbd import CHANGE_METADATA, CREATE_IMAGE, ImageInfo, ImageLock, RbdImages
+from grampus.ceph.rbd import (
+    CHANGE_METADATA,
+    CREATE_IMAGE,
+    LIST_CLIENTS,
+    ImageInfo,
+    ImageLock,
+    RbdImages,
+)
 from grampus.core.errors import GrampusError, RefusedError
 from tests.fakes.clock import FakeClock
 from tests.fakes.commands import ENOENT, FakeRunner, Output, Reply
@@ -239,7 +246,7 @@ def test_the_default_namespace_is_neither_made_nor_removed() -> None:
 
 
 RESIZE = "rbd resize --no-progress --size 8589934592B databases/shop"
-LOCK_LIST = "rbd lock list --format json databases/shop"
+CLIENTS = f"python3 -c {LIST_CLIENTS} databases shop"
 OPTION = "--rbd-blocklist-on-break-lock false"
 BREAK = f"rbd {OPTION} lock remove databases/shop auto 140497842613120 client.4394"
 OWNER = {"id": "auto 140497842613120", "locker": "client.4394", "address": "10.213.2.11:0/39648"}
@@ -261,10 +268,20 @@ def test_an_image_that_cannot_be_grown_is_an_error() -> None:
         images.ensure_size("databases", "shop", 8589934592)
 
 
-@pytest.mark.parametrize(("reply", "locks"), [([OWNER], [LOCK]), ([], []), ("", [])])
-def test_owner_of_the_lock(reply: Reply, locks: list[ImageLock]) -> None:
-    images, _, _ = make_images({LOCK_LIST: reply})
-    assert images.locks("databases", "shop") == locks
+@pytest.mark.parametrize(("owners", "locks"), [([OWNER], (LOCK,)), ([], ())])
+def test_who_has_the_lock_and_who_has_it_open(
+    owners: list[object], locks: tuple[ImageLock, ...]
+) -> None:
+    images, runner, _ = make_images({CLIENTS: {"locks": owners, "watchers": ["10.213.2.11:0/3"]}})
+    found = images.clients("databases", "shop")
+    assert (found.locks, found.watchers) == (locks, ("10.213.2.11:0/3",))
+    assert runner.asked == [CLIENTS]
+
+
+def test_an_image_that_is_gone_has_no_clients_but_an_error() -> None:
+    images, _, _ = make_images({CLIENTS: Output(1, "", "rbd.ImageNotFound: [errno 2]")})
+    with pytest.raises(GrampusError, match="ImageNotFound"):
+        images.clients("databases", "shop")
 
 
 @pytest.mark.parametrize("reply", ["", ENOENT])

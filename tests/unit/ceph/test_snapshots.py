@@ -23,7 +23,7 @@ CREATE = "rbd snap create --no-progress databases/shop@before"
 REMOVE = "rbd snap rm --no-progress databases/shop@before"
 PROTECT = "rbd snap protect databases/shop@before"
 UNPROTECT = "rbd snap unprotect databases/shop@before"
-CLONE = f"python3 -c {CLONE_IMAGE} databases shop before databases copy"
+CLONE = f"python3 -c {CLONE_IMAGE} databases shop before databases copy null"
 ROLL_BACK = "rbd snap rollback databases/shop@before"
 INFO = "rbd info --format json databases/copy"
 CHILDREN = "rbd children --all --format json databases/shop"
@@ -143,7 +143,7 @@ def test_a_clone_is_made_once() -> None:
     exists = Output(17, "", "[errno 17] RBD image already exists (error creating clone)")
     for reply, asked in ((Output(), [CLONE]), (exists, [CLONE, INFO])):
         snapshots, runner = make_snapshots({CLONE: reply, INFO: {"parent": PARENT_DOCUMENT}})
-        snapshots.ensure_clone(PARENT, "databases", "copy")
+        assert snapshots.ensure_clone(PARENT, "databases", "copy") == (asked == [CLONE])
         assert runner.asked == asked
 
 

@@ -456,10 +456,6 @@ class RbdCluster(PlayedCommands):
             case ["status", "--format", "json", _]:
                 watchers = [{"address": address} for address in self.watchers(name)]
                 return 0, json.dumps({"watchers": watchers, **describe_migration(self, name)})
-            case ["lock", "list", "--format", "json", _]:
-                owner = self.images[name].lock
-                locks = [] if owner is None else [{"id": "auto 1", "locker": "client.1"}]
-                return 0, json.dumps([{**lock, "address": owner} for lock in locks])
             case ["resize", "--no-progress", "--size", size, _]:
                 size_bytes = int(size.removesuffix("B"))
                 if size_bytes < self.images[name].size_bytes:
@@ -565,6 +561,15 @@ class RbdCluster(PlayedCommands):
         place = place_of_name(name)
         assert "/" not in place or place in self.namespaces, f"no namespace {place}"
         self.images.setdefault(name, Image(size_bytes))
+
+    def list_clients(self, name: str) -> tuple[int, str]:
+        """Who holds the image's lock, and who has it open."""
+        if name not in self.images:
+            return 1, "rbd.ImageNotFound: [errno 2] RBD image not found"
+        owner = self.images[name].lock
+        locks = [] if owner is None else [{"id": "auto 1", "locker": "client.1"}]
+        found = [{**lock, "address": owner} for lock in locks]
+        return 0, json.dumps({"locks": found, "watchers": self.watchers(name)})
 
     def clone(self, parent: str, snapshot: str, name: str) -> tuple[int, str]:
         """A clone; its code and what is said."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from grampus.ceph.image_snapshots import CLONE_IMAGE, HAS_PARENTS, SWEEP_SNAPSHOTS
 from grampus.ceph.namespaces import join_place, split_image
-from grampus.ceph.rbd import CREATE_IMAGE
+from grampus.ceph.rbd import CREATE_IMAGE, LIST_CLIENTS, METADATA_PREFIX
 
 if TYPE_CHECKING:
-    from .cluster import RbdCluster
+    from .cluster import Image, RbdCluster
 
 ENOENT, EBUSY, EEXIST = 2, 16, 17
 _GRANT = re.compile(r'profile (?P<profile>\S+) pool=(?P<pool>\S+) namespace=(?P<namespace>\S+|"")')
@@ -41,9 +42,16 @@ def answer_namespaces(cluster: RbdCluster, argv: Sequence[str]) -> tuple[int, st
             if identity and (is_new or "/" in image):
                 noted.setdefault(key, identity)
             return (EEXIST, "") if identity and noted.get(key) != identity else (0, "")
-        case ["python3", "-c", script, pool, parent, snapshot, to, image] if script == CLONE_IMAGE:
+        case ["python3", "-c", script, pool, parent, snapshot, to, image, wanted] if (
+            script == CLONE_IMAGE
+        ):
             _ensure_namespace(cluster, f"{to}/{image}")
-            return cluster.clone(f"{pool}/{parent}", snapshot, f"{to}/{image}")
+            code, said = cluster.clone(f"{pool}/{parent}", snapshot, f"{to}/{image}")
+            if code == 0 and wanted != "null":
+                _make_wanted(cluster.images[f"{to}/{image}"], json.loads(wanted))
+            return code, said
+        case ["python3", "-c", script, pool, image] if script == LIST_CLIENTS:
+            return cluster.list_clients(f"{pool}/{image}")
         case ["python3", "-c", script, pool, image] if script == HAS_PARENTS:
             found = cluster.images[f"{pool}/{image}"]
             parents = [found.parent, *(snapshot.parent for snapshot in found.snapshots.values())]
@@ -85,6 +93,12 @@ def _grants(text: str) -> set[tuple[str, str]]:
         namespace = match["namespace"].strip('"')
         found.add((match["profile"], join_place(match["pool"], namespace)))
     return found
+
+
+def _make_wanted(clone: Image, wanted: dict[str, Any]) -> None:
+    assert wanted["size_bytes"] >= clone.size_bytes, "a clone cannot be smaller than its parent"
+    clone.size_bytes = wanted["size_bytes"]
+    clone.metadata = {f"{METADATA_PREFIX}{key}": fact for key, fact in wanted["facts"].items()}
 
 
 def _ensure_namespace(cluster: RbdCluster, name: str) -> None:

@@ -7,10 +7,11 @@ import pytest
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.units import GIB
 from grampus.volumes.model import CloneSource, Lineage, VolumeSpec
+from grampus.volumes.records import VolumeRecords
 from tests.unit.operation_runner import planned
 
 from .cluster import POOL
-from .world import World
+from .world import LAB, World
 
 SOURCE = CloneSource(pool=POOL, image="demo.1/demo", snapshot="before")
 COPY = VolumeSpec(name="copy", pool=POOL, image="copy", size_bytes=2 * GIB)
@@ -52,6 +53,17 @@ def test_its_user_is_its_own_and_facts_of_the_parent_stay_there(snapped: World) 
     assert snapped.cluster.images[COPY_IMAGE].facts == {}
     assert snapped.image.metadata["grampus.database"] == "demo"
     assert snapped.image.is_journal_open
+
+
+def test_a_clone_whose_making_was_killed_half_way_is_finished(snapped: World) -> None:
+    """The image is there with the size and facts of its parent, and is no volume yet."""
+    service = snapped.service()
+    record = service.ensure_cloned(COPY, SOURCE)
+    VolumeRecords(snapped.store, LAB).put(record.model_copy(update={"is_formatted": False}))
+    image = snapped.cluster.images[f"{POOL}/{record.spec.image}"]
+    image.size_bytes, image.metadata = GIB, dict(snapped.image.metadata)
+    assert service.ensure_cloned(COPY, SOURCE).is_formatted
+    assert (image.size_bytes, image.facts) == (2 * GIB, {})
 
 
 def test_a_clone_in_use_is_left_alone_when_it_is_ensured_again(snapped: World) -> None:
