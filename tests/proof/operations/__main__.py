@@ -56,7 +56,7 @@ BYTES_PER_ROW = 248
 TABLES = 4
 # A volume for the data, a redo log of an eighth of it, and room to work in.
 VOLUME_RATIO, VOLUME_ROOM_BYTES = 1.35, 2**30
-OSD_RATIO = 3.6
+OSD_RATIO = 3.8
 # The load's binary logs take as much as its tables, three times over, and a lab has one disk: each
 # that is full drops those before it.
 FEW_BINARY_LOGS = {EXPIRY: "1", "max_binlog_size": str(64 * 2**20)}
