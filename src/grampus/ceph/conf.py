@@ -80,12 +80,27 @@ def render_ceph_conf(conf: CephConf) -> str:
         # and the OSDs must notice and report. Ceph's defaults are for networks that lose packets
         # for seconds; hosts of one site, or of one machine, do not.
         "mon lease": "2",
-        "mon election timeout": "2",
+        "mon lease ack timeout factor": "1.5",
+        "mon accept timeout factor": "1.5",
+        "mon election timeout": "1",
         "mon client ping interval": "2",
         "mon client ping timeout": "6",
+        # In s, and the most that it grows to, as a multiple of it. MONs without a leader turn
+        # clients away, and a client waits longer each time before it looks for a MON again: by
+        # default from 3 to 30 s, so it learns late of the new leader.
+        "mon client hunt interval": "1",
+        "mon client hunt interval max multiple": "3",
+        # In s. A client that waits for an OSD asks for the newest map only then: by default after
+        # 10 s, looking every 5 s, however long the MONs have known that the OSD is down.
+        "objecter timeout": "2",
+        "objecter tick interval": "1",
         "osd heartbeat interval": "2",
         "osd heartbeat grace": "10",
         "osd mon report interval": "1",
+        # Of the heartbeat grace. A placement group that loses an OSD serves nobody until so long
+        # after the map that says so, lest that OSD still answers reads: by default 8 s of 10.
+        # Source: Ceph, src/osd/PeeringState.cc (prior_readable_until_ub).
+        "osd pool default read lease ratio": "0.3",
         # In s. A change of any map (a snapshot's id, a key, a blocklist entry) waits until so long
         # after the last one. By default a second, which on a large cluster keeps maps few; writers
         # wait for it too while their snapshot is taken.
