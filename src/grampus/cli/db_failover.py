@@ -20,6 +20,7 @@ from grampus.cli.options import (
 from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
 from grampus.core.clock import format_duration
+from grampus.databases.failover.decide_failover import describe_phases
 from grampus.databases.failover.failovers import FailedOver
 
 
@@ -82,10 +83,7 @@ def _sentences(done: FailedOver, status: str) -> list[str]:
         f"{status}. It was on {former}."
     ]
     if done.phases_ms:
-        phases = ", ".join(
-            f"{name} after {format_duration(ms / 1000)}" for name, ms in done.phases_ms.items()
-        )
-        lines.append(f"Phases: {phases}.")
+        lines.append(f"Phases: {describe_phases(done.phases_ms)}.")
     if done.may_lose_ms is not None:
         lines.append(
             f"Commits of the last {format_duration(done.may_lose_ms / 1000)} before the loss of "

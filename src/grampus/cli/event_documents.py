@@ -8,7 +8,7 @@ from typing import Any
 from grampus.core.clock import format_moment
 from grampus.databases.names.events import DatabaseEvent
 
-_REASON_WIDTH = 80
+_REASON_WIDTH = 100  # the phases of a failover
 
 
 def event_document(event: DatabaseEvent) -> dict[str, Any]:
@@ -22,6 +22,7 @@ def event_document(event: DatabaseEvent) -> dict[str, Any]:
         "outcome": event.outcome,
         "reason": event.reason,
         "duration_s": round(event.duration_s, 3),
+        "phases_ms": dict(event.phases_ms),
     }
 
 

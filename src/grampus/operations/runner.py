@@ -204,6 +204,10 @@ class OperationRunner:
         """Mark an operation as undone of which nothing is left to undo."""
         self._journal.close_unapplied(operation, why)
 
+    def note_outcome(self, operation: Operation, outcome: Mapping[str, object]) -> None:
+        """Keep with an operation what was measured of it, for its history."""
+        self._journal.note_outcome(operation, outcome)
+
     def unfinished(self, prefix: str, subject: str | None = None) -> list[Operation]:
         """Operations that neither ended nor were undone, oldest first."""
         found = self._journal.unfinished(self._lab, kind_prefix=prefix)

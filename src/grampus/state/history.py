@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -49,6 +49,7 @@ class JournaledOperation:
     title: str = ""  # of its step, in words
     detail: str = ""  # what the step does, or waits for
     process: str = ""  # the process that was last at it, as `operations/watching.py` reads it
+    outcome: Mapping[str, Any] = field(default_factory=dict)  # what was measured of it
 
 
 class OperationHistory:
@@ -107,6 +108,7 @@ class OperationHistory:
                 title=row["title"],
                 detail=row["detail"],
                 process=row["process"],
+                outcome=json.loads(row["outcome"] or "{}"),
             )
             for row in rows
         ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -47,6 +47,7 @@ _MARK = (
     "UPDATE operations SET status = ?, step = ?, title = ?, detail = '', error = ?, process = ?, "
     "changed_at = ? WHERE id = ?"
 )
+_OUTCOME = "UPDATE operations SET outcome = ? WHERE id = ?"
 _DETAIL = "UPDATE operations SET detail = ? WHERE id = ?"
 # How often what a step does is written down: others look at it, and each time costs a write.
 DETAIL_EVERY_S = 1.0
@@ -269,6 +270,11 @@ class OperationJournal:
         """Mark an operation as undone whose subject is known to be gone altogether."""
         self._mark(operation, "undone", error=why)
         _log.warning("operation.closed", extra=_fields(operation) | {"error": why})
+
+    def note_outcome(self, operation: Operation, outcome: Mapping[str, Any]) -> None:
+        """Keep with an operation what was measured of it, for its history."""
+        with self._store.transaction() as connection:
+            connection.execute(_OUTCOME, (json.dumps(outcome), operation.id))
 
     def detail(self, text: str) -> None:
         """Write down what the step that this thread is in does, or what it waits for."""

@@ -41,7 +41,8 @@ _TABLES = (
         takes VARCHAR NOT NULL DEFAULT '',
         process VARCHAR NOT NULL DEFAULT '',
         title VARCHAR NOT NULL DEFAULT '',
-        detail VARCHAR NOT NULL DEFAULT ''
+        detail VARCHAR NOT NULL DEFAULT '',
+        outcome VARCHAR NOT NULL DEFAULT ''
     )
     """,
     """
@@ -90,7 +91,7 @@ _LATER_COLUMNS = tuple(
         column,
         f"ALTER TABLE operations ADD COLUMN {column} VARCHAR NOT NULL DEFAULT ''",
     )
-    for column in ("actor", "identity", "takes", "process", "title", "detail")
+    for column in ("actor", "identity", "takes", "process", "title", "detail", "outcome")
 )
 _COLUMNS = "SELECT name FROM pragma_table_info(?)"
 # `operations_unfinished` is small however many operations there were. A query uses it only if it

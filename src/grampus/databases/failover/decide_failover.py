@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from grampus.core.clock import format_duration
 from grampus.core.errors import RefusedError, UsageError
@@ -73,6 +74,24 @@ def require_consent(
             code="may-lose",
         )
     return spec.max_lag_ms
+
+
+def decide_outcome(phases_ms: Mapping[str, int], detected_ms: int | None) -> dict[str, Any]:
+    """What the history keeps of a failover: when each phase was over, in ms.
+
+    Counted from the first sign of the loss (`detected_ms` before the decision); None: there was
+    none, a user decided.
+    """
+    if detected_ms is None:
+        return {"phases_ms": dict(phases_ms)}
+    later = {phase: detected_ms + passed_ms for phase, passed_ms in phases_ms.items()}
+    return {"phases_ms": {"detected": detected_ms, **later}}
+
+
+def describe_phases(phases_ms: Mapping[str, int]) -> str:
+    """Phases in words, such as `detected after 3.7 s, fenced after 4.1 s`."""
+    passed = {phase: format_duration(ms / 1000) for phase, ms in phases_ms.items()}
+    return ", ".join(f"{phase} after {after}" for phase, after in passed.items())
 
 
 def decide_targets(loads: Sequence[HostLoad], former: str, asked: str | None) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from grampus.core.errors import GrampusError, NotFoundError
 from grampus.databases.failover.decide_failover import (
     HostSigns,
+    decide_outcome,
     decide_targets,
     require_consent,
     require_lost,
@@ -53,13 +54,15 @@ class DatabaseFailovers:
         force: bool = False,
         accepts_loss: bool = False,
         signs: HostSigns | None = None,
+        detected_ms: int | None = None,
     ) -> FailedOver:
         """Take the database from its lost host, and run it on another one.
 
         Address, passwords and certificates stay. Until the old host is cut off from the volume a
         failure undoes everything; from then on the next command finishes it, or another failover.
         With `force` it is taken from a host that answers, too. `signs` is what was seen of a host a
-        moment ago that cannot be reached: it is not looked for once more.
+        moment ago that cannot be reached: it is not looked for once more. `detected_ms` passed from
+        the first sign of the loss to the decision; it is kept with the phases in the history.
 
         Raises NotFoundError, UsageError, HostUnreachableError for the host asked for, RefusedError
         with code `not-ready`, `host-answers`, `still-serving`, `may-lose` (without `accepts_loss`),
@@ -89,7 +92,10 @@ class DatabaseFailovers:
 
             keeps = operations.credentials.find_certificates(name) is not None
             after = {step: noting(phase) for step, phase in _PHASES.items()}
-            operations.apply(operations.begin(FAIL_OVER, order), FAIL_OVER, order, after=after)
+            operation = operations.begin(FAIL_OVER, order)
+            operations.apply(operation, FAIL_OVER, order, after=after)
+            outcome = decide_outcome(phases_ms, detected_ms)
+            operations.runner.note_outcome(operation, outcome)
             self._settle_after(name)
         return self._answer(order, phases_ms, keeps_certificates=keeps)
 

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from grampus.cli.event_documents import event_document
 from grampus.core.errors import GrampusError, RefusedError, UsageError
 from grampus.databases.left_instances import silence_cut_off
 from grampus.databases.live.moving import DatabaseMoves
@@ -14,7 +15,7 @@ from grampus.databases.view import explain_lost_hosts
 from grampus.hosts.port import HostUnreachableError
 from tests.fakes.interruption import Killed
 from tests.unit.databases.stopped_case import certificates, trash, write_rows
-from tests.unit.databases.world import LAB
+from tests.unit.databases.world import LAB, database_events
 from tests.unit.operation_runner import planned
 
 from .failover_world import FailoverWorld
@@ -55,6 +56,25 @@ def test_it_runs_on_elsewhere_with_all_that_clients_know(world: FailoverWorld) -
     assert list(failed_over.phases_ms) == ["fenced", "attached", "serving"]
     assert failed_over.keeps_certificates
     assert world.volumes.takeovers.hurried == ["h1"]
+
+
+@pytest.mark.parametrize(
+    ("detected_ms", "said"),
+    [
+        (None, "fenced after "),
+        (3700, "detected after 3.7 s, fenced after "),
+    ],
+)
+def test_its_history_has_the_phases(
+    world: FailoverWorld, detected_ms: int | None, said: str
+) -> None:
+    world.lose()
+    world.failovers().fail_over("demo", detected_ms=detected_ms)
+    (event,) = [one for one in database_events(world).of("demo") if one.kind == "db.failover"]
+    assert (event.what, event.outcome) == ("failover: h1 to h2", "done")
+    assert event.reason.startswith(said)
+    assert event_document(event)["phases_ms"] == dict(event.phases_ms)
+    assert list(event.phases_ms)[-3:] == ["fenced", "attached", "serving"]
 
 
 def test_the_fence_comes_before_anything_that_serves(world: FailoverWorld) -> None:
