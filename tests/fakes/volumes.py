@@ -85,6 +85,7 @@ class FakeVolumes:
         self.key_rotation = FakeKeyRotation(self, fuse)
         self.dead_drivers: set[str] = set()
         self.silent: set[str] = set()  # volumes whose cluster does not answer
+        self.stuck: set[str] = set()  # volumes whose driver does not answer
         self.full_pools: set[str] = set()
         self.hosts_without_volumed: set[str] = set()
         self.failing_paths: set[WritePath] = set()  # attaching by them fails
@@ -218,6 +219,15 @@ class FakeVolumes:
 
     def find_silent(self, names: Collection[str]) -> set[str]:
         return self.silent & set(names)
+
+    def find_stuck(self, names: Collection[str]) -> set[str]:
+        return self.stuck & set(names)
+
+    def end_driver(self, name: str) -> None:
+        self._fuse.burn()
+        self.stuck.discard(name)
+        self.dead_drivers.add(name)
+        self._fuse.burn()
 
     def snapshots(self, name: str) -> list[SnapshotInfo]:
         return [snapshot.info for snapshot in self._image(name).snapshots.values()]

@@ -135,6 +135,18 @@ class VolumePort(Protocol):
         """Those of these volumes whose requests wait for a cluster that does not answer."""
         ...
 
+    def find_stuck(self, names: Collection[str]) -> set[str]:
+        """Those of these volumes whose driver runs and gives no answer, for seconds."""
+        ...
+
+    def end_driver(self, name: str) -> None:
+        """Kill the driver of an attached volume; the next attachment replaces it.
+
+        What was flushed is in the image or its journal. Raises NotFoundError, and GrampusError when
+        its host cannot be reached.
+        """
+        ...
+
     def snapshots(self, name: str) -> list[SnapshotInfo]:
         """The volume's snapshots, oldest first. Raises NotFoundError."""
         ...

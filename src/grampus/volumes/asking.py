@@ -17,6 +17,7 @@ from grampus.core.errors import GrampusError, RefusedError
 from grampus.hosts.port import Fleet, Host
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.decide_clients import decide_silent_owner, owner_is_silent
+from grampus.volumes.drivers.export import is_daemon_running
 from grampus.volumes.drivers.port import ClientAnswer, Driver, MapRequest
 from grampus.volumes.drivers.volumed_states import observe_states, status_socket
 from grampus.volumes.live import LiveVolume, note_missing_log, parse_status
@@ -66,22 +67,52 @@ class Asking:
         of a volume which cannot be asked.
         """
         found: dict[str, LiveVolume | GrampusError | None] = {}
+        records = list(records)
+        for record in records:
+            if record.attachment is not None and record.attachment.driver != "volumed":
+                found[record.spec.name] = None  # no other driver can say
+        for name, asked in self._sockets(records).items():
+            answers = self._ask_all(name, list(asked))
+            for socket, record in asked.items():
+                found[record.spec.name] = self._read(record, answers.get(socket))
+        return found
+
+    def find_stuck(self, records: Iterable[VolumeRecord]) -> set[str]:
+        """Volumes whose volumed runs and gives no answer within seconds, by name.
+
+        Nothing is said of a host that cannot be asked.
+        """
+        stuck = set()
+        for name, asked in self._sockets(records).items():
+            if not self._fleet.is_reachable(name):
+                continue
+            host = self._fleet.host(name)
+            try:
+                answers = observe_states(host, list(asked))
+                silent = [record for socket, record in asked.items() if socket not in answers]
+                stuck |= {one.spec.name for one in silent if self._runs_driver(host, one)}
+            except GrampusError:
+                continue
+        return stuck
+
+    def _runs_driver(self, host: Host, record: VolumeRecord) -> bool:
+        driven = self._attacher.driver_of(record)
+        daemon = None if driven is None else driven[0].daemon(driven[1])
+        return daemon is not None and is_daemon_running(host, daemon)
+
+    def _sockets(
+        self, records: Iterable[VolumeRecord]
+    ) -> dict[str, dict[PurePosixPath, VolumeRecord]]:
+        """Where each attached volume's volumed is asked, by host."""
         by_host: dict[str, dict[PurePosixPath, VolumeRecord]] = {}
         for record in records:
             driven = self._attacher.driver_of(record)
             if driven is None or record.attachment is None:
                 continue
-            if record.attachment.driver != "volumed":
-                found[record.spec.name] = None  # no other driver can say
-            else:
+            if record.attachment.driver == "volumed":
                 host = self._fleet.host(record.attachment.host)
-                socket = status_socket(host, driven[1])
-                by_host.setdefault(host.name, {})[socket] = record
-        for name, asked in by_host.items():
-            answers = self._ask_all(name, list(asked))
-            for socket, record in asked.items():
-                found[record.spec.name] = self._read(record, answers.get(socket))
-        return found
+                by_host.setdefault(host.name, {})[status_socket(host, driven[1])] = record
+        return by_host
 
     def _ask_all(self, name: str, sockets: Sequence[PurePosixPath]) -> Mapping[PurePosixPath, Any]:
         if not self._fleet.is_reachable(name):

@@ -304,6 +304,25 @@ class VolumeService:
             name for name, live in states.items() if isinstance(live, LiveVolume) and live.is_silent
         }
 
+    def find_stuck(self, names: Collection[str]) -> set[str]:
+        """Those of these volumes whose driver runs and gives no answer, for seconds.
+
+        A volume that cannot be asked is not among them.
+        """
+        records = [record for name in names if (record := self._records.find(name)) is not None]
+        return self._asking.find_stuck(records)
+
+    def end_driver(self, name: str) -> None:
+        """Kill the driver of an attached volume; the next attachment replaces it.
+
+        What was flushed is in the image or its journal. Raises NotFoundError, and GrampusError when
+        its host cannot be reached.
+        """
+        record = self._records.get(name)
+        daemon = self.driver_daemon(record)
+        if record.host is not None and daemon is not None:
+            self._fleet.host(record.host).ensure_daemon_absent(daemon, kill=True)
+
     def observe_live(self, name: str) -> LiveVolume | None:
         """State and statistics of an attachment now; None when there is nobody to ask."""
         return self._asking.observe_live(self.get(name))

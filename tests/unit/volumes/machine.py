@@ -86,6 +86,8 @@ class VolumeHost(FakeHost):
 
     def stop(self, name: str, *, kill: bool) -> None:
         daemon = self.daemons[name]
+        if daemon.state == "running" and kill and self.is_volumed_mute:
+            self.kill_daemon(name)
         if daemon.state == "running":
             is_dead = kill and self.cluster.is_fenced(daemon.client)
             assert not self._loops_of(daemon) or is_dead, f"{name} stopped under its loop"

@@ -46,6 +46,28 @@ def test_who_does_not_answer_is_asked_alone(world: World) -> None:
     assert found == {"demo": "unknown", "shop": "unknown"}
 
 
+def test_who_runs_and_gives_no_answer_is_stuck_and_can_be_replaced(world: World) -> None:
+    world.build_volumed()
+    for name in ("demo", "shop"):
+        world.create(name)
+    world.service().ensure_attached("demo", "h1")
+    names = ["demo", "shop", "nobody"]
+    assert world.service().find_stuck(names) == set()
+    world.h1.is_volumed_mute = True
+    assert world.service().find_stuck(names) == {"demo"}
+    assert world.service().find_stuck(["shop"]) == set()
+    world.h1.up = False
+    assert world.service().find_stuck(names) == set(), "nobody knows"
+    world.h1.up = True
+    world.service().end_driver("demo")
+    assert world.service().find_stuck(names) == set(), "it does not run"
+    world.h1.is_volumed_mute = False
+    former = world.image.lock
+    world.service().ensure_attached("demo", "h1")
+    assert world.service().find_stuck(names) == set()
+    assert former in world.cluster.blocklist, "its client is fenced before the image is opened"
+
+
 def test_another_driver_cannot_say(world: World) -> None:
     world.create()
     world.service().ensure_attached("demo", "h1", driver="qsd")
@@ -89,7 +111,9 @@ def test_the_program_asks_all_and_leaves_out_who_gives_no_state(tmp_path: Path) 
         check=True,
     )
     state = {"state": "running"}
-    assert json.loads(done.stdout) == {str(tmp_path / n): state for n in ("good", "fine")}
+    answered = {"good": state, "fine": state, "refuses": None, "odd": None, "ends": None}
+    found = {Path(path).name: answer for path, answer in json.loads(done.stdout).items()}
+    assert found == answered, "who hangs, or is not there, gives no answer"
     for server in servers:
         server.shutdown()
         server.server_close()

@@ -46,10 +46,12 @@ class ServerRepairs:
             for name, found in seen.items()
             if decide_server_action(found.state) != "none"
         }
-        events = [state_event(found) for found in wanted.values()]
+        manual = {name for name, found in wanted.items() if _is_manual(operations, found)}
+        events = [state_event(found, is_manual=name in manual) for name, found in wanted.items()]
         self._retries.keep(wanted)
         resting = self._retries.resting(operations.clock.monotonic_s())
-        ended = begin({name: found for name, found in wanted.items() if name not in resting})
+        due = wanted.keys() - resting - manual
+        ended = begin({name: found for name, found in wanted.items() if name in due})
         for name, repair in ended.items():
             event = repair_event(repair)
             events.append(event)
@@ -68,7 +70,10 @@ def repair_server(
     name = seen.database
     try:
         if decide_server_action(seen.state) == "restart":
-            ensure_hung_server_absent(databases.operations, name, seen.host)
+            if seen.state.name == "volume-stuck":
+                ensure_stuck_driver_absent(databases.operations, name, seen.host)
+            else:
+                ensure_hung_server_absent(databases.operations, name, seen.host)
             databases.start(name)
         else:
             maintenances.switch_over(name, None)
@@ -90,19 +95,43 @@ def ensure_hung_server_absent(operations: DatabaseOperations, name: str, host: s
             operations.fleet.host(host).ensure_daemon_absent(server_daemon_name(name), kill=True)
 
 
-def state_event(seen: SeenServer) -> ControllerEvent:
+def _is_manual(operations: DatabaseOperations, seen: SeenServer) -> bool:
+    """Whether its user decides: a restart leaves the database where it is, a move does not."""
+    record = operations.records.find(seen.database)
+    moves = decide_server_action(seen.state) == "move"
+    return moves and record is not None and record.spec.failover == "manual"
+
+
+def ensure_stuck_driver_absent(operations: DatabaseOperations, name: str, host: str) -> None:
+    """End a volume's driver that does not answer, if its database is on `host` and it is still so.
+
+    First the driver: a server that waits for its disk cannot end. Starting the database fences the
+    driver's client before the image is opened again. Raises as `ensure_hung_server_absent`.
+    """
+    with operations.locked(name):
+        is_there = operations.ready(name).spec.host == host
+        if is_there and ServerWatch(operations, ServerMemory()).is_still_stuck(name):
+            operations.volumes.end_driver(name)
+
+
+def state_event(seen: SeenServer, *, is_manual: bool = False) -> ControllerEvent:
     """What to say of a server as long as it is in its state."""
     doing = {
-        "restart": "Grampus restarts the server.",
+        "restart": "Grampus restarts the database.",
         "move": "Grampus moves the database to another host.",
         "none": "",
     }[decide_server_action(seen.state)]
+    remedy = ""
+    if is_manual:
+        doing = f"The failover of {seen.database} is manual."
+        remedy = f"`grampus db switchover {seen.database}` moves it to another host."
     return ControllerEvent(
         seen.database,
         seen.state.name,
         f"{seen.state.evidence} {doing}",
         "warning",
         {"host": seen.host},
+        remedy,
     )
 
 
@@ -110,7 +139,7 @@ def repair_event(repair: Repair) -> ControllerEvent:
     """What to say of what was done, or not."""
     name, action = repair.seen.database, decide_server_action(repair.seen.state)
     if repair.problem is not None:
-        what = "restart the server of" if action == "restart" else "move"
+        what = "restart" if action == "restart" else "move"
         return ControllerEvent(
             name,
             f"{action}-failed",
@@ -120,7 +149,8 @@ def repair_event(repair: Repair) -> ControllerEvent:
             repair.problem.remedy,
         )
     if action == "restart":
-        text = f"The server of {name} did not answer clients. It was killed and started again."
+        what = "driver of its volume" if repair.seen.state.name == "volume-stuck" else "server"
+        text = f"The {what} of {name} did not answer. It was killed, and {name} started again."
         return ControllerEvent(name, "server-restarted", text, "done", {"host": repair.host})
     text = f"The database {name} runs on {repair.host} now, where clients can reach it."
     details = {"host": repair.host, "former_host": repair.seen.host}

@@ -13,8 +13,8 @@ from typing import Literal
 
 from grampus.databases.failover.probing import PlaceAnswer
 
-ServerStateName = Literal["well", "suspect", "instance-hung", "clients-cut-off"]
-ServerSymptom = Literal["hung", "cut-off"]
+ServerStateName = Literal["well", "suspect", "instance-hung", "volume-stuck", "clients-cut-off"]
+ServerSymptom = Literal["hung", "stuck", "cut-off"]
 ServerAction = Literal["none", "restart", "move"]
 
 # A machine that is overloaded greets late: so this is far longer than for a lost host.
@@ -47,11 +47,15 @@ def is_suspicious(answer: PlaceAnswer) -> bool:
     return answer not in ("greets", "refused")
 
 
-def find_symptom(answers: Sequence[PlaceAnswer]) -> ServerSymptom | None:
+def find_symptom(answers: Sequence[PlaceAnswer], *, is_stuck: bool = False) -> ServerSymptom | None:
     """What is wrong with a server, from what other hosts got at its address.
 
-    A refused connection is none: the server is starting, or has ended, which its host tells.
+    A refused connection is none: the server is starting, or has ended, which its host tells. With
+    `is_stuck` the driver of its volume gives its own host no answer: a server may greet all the
+    same, and one that does not may wait for its volume.
     """
+    if is_stuck:
+        return "stuck"
     if "greets" in answers or "refused" in answers:
         return None
     if "listens" in answers:
@@ -60,12 +64,19 @@ def find_symptom(answers: Sequence[PlaceAnswer]) -> ServerSymptom | None:
 
 
 def follow_server(
-    track: ServerTrack, answers: Sequence[PlaceAnswer], began_s: float
+    track: ServerTrack,
+    answers: Sequence[PlaceAnswer],
+    began_s: float,
+    *,
+    is_stuck: bool = False,
 ) -> ServerTrack:
-    """The track after one more look, which began at `began_s`. No answers: nobody looked."""
-    if not answers:
-        return track
-    symptom = find_symptom(answers)
+    """The track after one more look, which began at `began_s`. No answers: nobody looked.
+
+    Then only a driver is known to be well again: its own host asks it.
+    """
+    if not answers and not is_stuck:
+        return ServerTrack() if track.symptom == "stuck" else track
+    symptom = find_symptom(answers, is_stuck=is_stuck)
     if symptom is None:
         return ServerTrack()
     if symptom != track.symptom:
@@ -77,11 +88,16 @@ def classify_server(name: str, track: ServerTrack, now_s: float) -> ServerState:
     """The state of the server of the database `name`."""
     if track.symptom is None:
         return ServerState("well")
-    hung = track.symptom == "hung"
-    after_s = HUNG_AFTER_S if hung else CUT_OFF_AFTER_S
+    after_s = CUT_OFF_AFTER_S if track.symptom == "cut-off" else HUNG_AFTER_S
     if track.sights < LEAST_SIGHTS or now_s - track.since_s < after_s:
         return ServerState("suspect")
-    if hung:
+    if track.symptom == "stuck":
+        return ServerState(
+            "volume-stuck",
+            f"The driver of the volume of {name} runs, but has not answered its host for "
+            f"{HUNG_AFTER_S:.0f} s.",
+        )
+    if track.symptom == "hung":
         return ServerState(
             "instance-hung",
             f"The server of {name} accepts connections, but has not greeted a client for "
@@ -97,6 +113,7 @@ _ACTIONS: dict[ServerStateName, ServerAction] = {
     "well": "none",
     "suspect": "none",
     "instance-hung": "restart",
+    "volume-stuck": "restart",
     "clients-cut-off": "move",
 }
 

@@ -1,7 +1,7 @@
 """Looks at all servers that must run, from other hosts, as their clients do.
 
 One host asks all servers of the other hosts, with one command; a second one only where the first
-found something wrong.
+found something wrong. Their own hosts ask the drivers of their volumes, less often.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from grampus.databases.operating import DatabaseOperations
 from grampus.databases.records import RunningPlace
 
 _COMMAND_TIMEOUT_S = 60.0
+# How often the drivers of volumes are asked whether they answer: a command on each host.
+DRIVERS_EVERY_S = 15.0
 
 
 @dataclass
@@ -36,6 +38,7 @@ class ServerMemory:
     """What outlasts one look; the controller keeps it."""
 
     tracks: dict[str, ServerTrack] = field(default_factory=dict)
+    asked_drivers_s: float = float("-inf")  # when the drivers of all volumes were asked last
 
 
 @dataclass(frozen=True)
@@ -70,9 +73,15 @@ class ServerWatch:
         }
         began_s = operations.clock.monotonic_s()
         answers = self._ask_all(places, reachable)
+        stuck = self._find_stuck(places, began_s)
         now_s = operations.clock.monotonic_s()
         memory.tracks = {
-            name: follow_server(memory.tracks.get(name, ServerTrack()), answers[name], began_s)
+            name: follow_server(
+                memory.tracks.get(name, ServerTrack()),
+                answers[name],
+                began_s,
+                is_stuck=name in stuck,
+            )
             for name in places
         }
         return {
@@ -88,7 +97,22 @@ class ServerWatch:
         hosts = [one.name for one in self._fleet.hosts() if self._fleet.is_reachable(one.name)]
         return find_symptom(self._ask_all({name: place}, hosts)[name]) == "hung"
 
+    def is_still_stuck(self, name: str) -> bool:
+        """Whether the driver of its volume runs and gives no answer, asked anew."""
+        return name in self._operations.volumes.find_stuck([name])
+
     # -- inside -------------------------------------------------------------------------------
+
+    def _find_stuck(self, places: Collection[str], now_s: float) -> set[str]:
+        """Databases whose volume's driver gives no answer, if it is time to ask.
+
+        Those under suspicion are asked in each look.
+        """
+        memory = self._memory
+        wanted = {name for name in places if _is_suspected(memory.tracks.get(name))}
+        if now_s >= memory.asked_drivers_s + DRIVERS_EVERY_S:
+            wanted, memory.asked_drivers_s = set(places), now_s
+        return self._operations.volumes.find_stuck(sorted(wanted)) if wanted else set()
 
     def _ask_all(
         self, places: Mapping[str, RunningPlace], reachable: Collection[str]
@@ -116,3 +140,7 @@ class ServerWatch:
             return {}
         found = parse_probe(asked.stdout)
         return {name: found[one.place] for name, one in places.items() if one.place in found}
+
+
+def _is_suspected(track: ServerTrack | None) -> bool:
+    return track is not None and track.symptom == "stuck"

@@ -18,7 +18,7 @@ from grampus.volumes.drivers.volumed import socket_path
 # Patience with each; most answer in a millisecond. Threads, since many may hang at once.
 _PATIENCE_S = 5.0
 _AT_ONCE = 32
-# `protocol.rs`: one line each way. One that cannot be asked, or says no, is left out.
+# `protocol.rs`: one line each way. Who gives no answer is left out; null: no state in the answer.
 ASK_STATES = """
 import json, socket, sys
 from concurrent.futures import ThreadPoolExecutor
@@ -31,12 +31,13 @@ def ask(path):
             answer = json.loads(asked.makefile("rb").readline())
         if answer["version"] == 1 and answer["ok"] is True:
             return path, answer["result"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except OSError:
+        return None
+    except (ValueError, KeyError, TypeError):
         pass
     return path, None
 with ThreadPoolExecutor(int(sys.argv[2])) as pool:
-    answers = dict(pool.map(ask, json.load(sys.stdin)))
-print(json.dumps({path: answer for path, answer in answers.items() if answer is not None}))
+    print(json.dumps(dict(answer for answer in pool.map(ask, json.load(sys.stdin)) if answer)))
 """
 
 
@@ -48,7 +49,8 @@ def status_socket(host: Host, request: MapRequest) -> PurePosixPath:
 def observe_states(host: Host, sockets: Sequence[PurePosixPath]) -> dict[PurePosixPath, Any]:
     """The answers to `status` of those that gave one, by their control sockets.
 
-    Raises GrampusError when the host cannot be asked.
+    None is an answer without a state, of a volumed that lives. Raises GrampusError when the host
+    cannot be asked.
     """
     if not sockets:
         return {}

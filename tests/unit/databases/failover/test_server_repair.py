@@ -13,6 +13,7 @@ from grampus.databases.failover.server_repair import (
     Repair,
     ServerRepairs,
     ensure_hung_server_absent,
+    ensure_stuck_driver_absent,
     repair_server,
 )
 from grampus.databases.failover.server_watch import SeenServer
@@ -119,6 +120,32 @@ def test_servers_of_a_host_in_maintenance_are_left_alone(
     assert controller.begun == []
 
 
+def test_a_driver_that_hangs_is_killed_and_the_database_started(
+    world: FailoverWorld, controller: Controller
+) -> None:
+    """Its server greets all the same: a greeting needs no disk."""
+    assert controller.look_for(4) == []
+    world.volumes.stuck.add("demo")
+    assert controller.look_for(8) == ["volume-stuck", "server-restarted"]
+    assert (world.volumes.stuck, world.volumes.dead_drivers) == (set(), set())
+    assert world.service().show("demo").status == "running"
+    assert controller.look_for(10) == []
+
+
+def test_a_driver_that_answers_again_is_left_alone(
+    world: FailoverWorld, controller: Controller
+) -> None:
+    world.volumes.stuck.add("demo")
+    assert controller.look_for(2) == []
+    world.volumes.stuck.clear()
+    assert controller.look_for(20) == []
+    world.volumes.stuck.add("demo")
+    ensure_stuck_driver_absent(world.service().operations, "demo", "h2")
+    world.volumes.stuck.clear()
+    ensure_stuck_driver_absent(world.service().operations, "demo", "h1")
+    assert world.volumes.dead_drivers == set()
+
+
 def test_a_database_whose_clients_are_cut_off_moves_to_where_they_reach_it(
     world: FailoverWorld, controller: Controller
 ) -> None:
@@ -127,6 +154,20 @@ def test_a_database_whose_clients_are_cut_off_moves_to_where_they_reach_it(
     answer(world, "greets")
     assert world.service().show("demo").record.spec.host == "h2"
     assert controller.look_for(10) == []
+
+
+def test_a_database_with_manual_failover_is_not_moved_but_its_server_is_restarted(
+    world: FailoverWorld, controller: Controller
+) -> None:
+    world.service().set_failover("demo", "manual")
+    answer(world, "silent")
+    assert controller.look_for(4) == ["clients-cut-off"]
+    (event,) = controller.look()
+    assert "The failover of demo is manual." in event.text
+    assert "grampus db switchover demo" in event.remedy
+    assert controller.begun == []
+    answer(world, "listens")
+    assert controller.look_for(5) == ["instance-hung", "server-restarted"]
 
 
 def test_one_host_that_sees_nobody_decides_nothing(

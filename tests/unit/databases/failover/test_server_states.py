@@ -26,13 +26,16 @@ GREETS: Answers = ["greets"]
 HUNG: Answers = ["listens", "listens"]
 CUT: Answers = ["silent", "silent"]
 NOBODY: Answers = []
+# Its server greets, and the driver of its volume does not answer.
+STUCK: Answers = [*GREETS]
 
 
 def look(looks: Sequence[Answers]) -> list[ServerState]:
     """The state after each look."""
     track, states = ServerTrack(), []
     for number, answers in enumerate(looks):
-        track = follow_server(track, answers, number * EVERY_S)
+        began_s, is_stuck = number * EVERY_S, answers is STUCK
+        track = follow_server(track, answers, began_s, is_stuck=is_stuck)
         states.append(classify_server("shop", track, number * EVERY_S))
     return states
 
@@ -64,6 +67,11 @@ def test_symptoms(answers: Answers, symptom: str | None) -> None:
         ([HUNG] * 3 + [GREETS, HUNG], "suspect", "none"),
         ([HUNG] * 3 + [NOBODY] * 20, "instance-hung", "restart"),
         ([HUNG] + [NOBODY] * 20 + [HUNG], "suspect", "none"),
+        ([STUCK] * 3, "suspect", "none"),
+        ([STUCK] * 4, "volume-stuck", "restart"),
+        ([STUCK] * 4 + [GREETS], "well", "none"),
+        ([STUCK] * 4 + [NOBODY], "well", "none"),
+        ([HUNG] * 3 + [STUCK], "suspect", "none"),
         ([CUT] * 2, "suspect", "none"),
         ([CUT] * 3, "clients-cut-off", "move"),
         ([CUT] * 2 + [HUNG] * 3, "suspect", "none"),
@@ -76,16 +84,16 @@ def test_states(looks: list[Answers], expected: str, action: str) -> None:
     assert (state.name, decide_server_action(state)) == (expected, action)
 
 
-@given(st.lists(st.sampled_from([GREETS, HUNG, CUT, NOBODY]), min_size=1, max_size=60))
+@given(st.lists(st.sampled_from([GREETS, HUNG, CUT, STUCK, NOBODY]), min_size=1, max_size=60))
 def test_nothing_is_done_before_the_trouble_has_lasted(looks: list[Answers]) -> None:
     for number, state in enumerate(look(looks)):
         if decide_server_action(state) == "none":
             continue
-        symptom = HUNG if state.name == "instance-hung" else CUT
-        after_s = HUNG_AFTER_S if symptom is HUNG else CUT_OFF_AFTER_S
+        symptom = {"instance-hung": HUNG, "volume-stuck": STUCK}.get(state.name, CUT)
+        after_s = CUT_OFF_AFTER_S if symptom is CUT else HUNG_AFTER_S
         lasting = []
         for answers in reversed(looks[: number + 1]):
-            if answers not in (symptom, NOBODY):
+            if answers is not symptom and (answers is not NOBODY or symptom is STUCK):
                 break
             lasting.append(answers)
         assert sum(answers is symptom for answers in lasting) >= 3
