@@ -15,6 +15,7 @@ from grampus.cli.options import (
     BinlogRetentionOption,
     DryRunOption,
     EncryptOption,
+    FailoverModeOption,
     FormatOption,
     JournalMemoryOption,
     LabOption,
@@ -29,7 +30,7 @@ from grampus.databases.binlog_keeping.decide_purge import LOGS_HELD
 from grampus.databases.binlog_keeping.expiry import parse_retention_s
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.names.decide_labels import has_labels, parse_selectors
-from grampus.databases.request import CreateRequest, require_request
+from grampus.databases.request import CreateRequest, parse_failover_mode, require_request
 from grampus.databases.server_end import ServerEnd, explain_end
 from grampus.databases.view import CreatedDatabase, DatabaseView, explain_lost_hosts
 from grampus.lab.model import DATABASE_POOL
@@ -147,6 +148,7 @@ def db_create(
     journal_memory: JournalMemoryOption = None,
     encrypt: EncryptOption = False,
     binlog_retention: BinlogRetentionOption = None,
+    failover: FailoverModeOption = None,
     show_password: ShowPasswordOption = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
@@ -169,6 +171,7 @@ def db_create(
         binlog_retention_s=None
         if binlog_retention is None
         else parse_retention_s(binlog_retention),
+        failover="automatic" if failover is None else parse_failover_mode(failover),
         **bounds,
     )
     require_request(request)
@@ -325,6 +328,7 @@ def database_document(view: DatabaseView) -> dict[str, Any]:
         "cpus": spec.cpus,
         "buffer_pool_bytes": view.record.buffer_pool_bytes,
         "protected": spec.protected,
+        "failover": spec.failover,
         "replica_of": spec.replica_of,
         "labels": spec.labels,
         "write_path": spec.write_path,

@@ -15,6 +15,7 @@ from grampus.cli.options import (
     LAB_DEFAULT,
     BinlogRetentionOption,
     DryRunOption,
+    FailoverModeOption,
     FormatOption,
     JournalMemoryOption,
     LabOption,
@@ -29,6 +30,7 @@ from grampus.core.units import format_bytes, format_cpus, parse_bytes
 from grampus.databases.binlog_keeping.expiry import parse_retention_s
 from grampus.databases.live.decide_parameters import ParameterView, explain_risk, parse_assignment
 from grampus.databases.live.live_changes import ParameterChange
+from grampus.databases.request import parse_failover_mode
 from grampus.databases.service import DatabaseService
 from grampus.databases.view import DatabaseView
 from grampus.volumes.write_paths import describe_safety, is_asked_for, parse_write_options
@@ -58,6 +60,7 @@ def db_set(
     max_lag: MaxLagOption = None,
     journal_memory: JournalMemoryOption = None,
     binlog_retention: BinlogRetentionOption = None,
+    failover: FailoverModeOption = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -70,12 +73,13 @@ def db_set(
     assignments = [parse_assignment(text) for text in parameter or []]
     sets_path = is_asked_for(path, bounds)
     retention_s = None if binlog_retention is None else parse_retention_s(binlog_retention)
-    asked = (memory_bytes, cpus, *assignments, retention_s)
+    mode = None if failover is None else parse_failover_mode(failover)
+    asked = (memory_bytes, cpus, *assignments, retention_s, mode)
     if not sets_path and all(one is None for one in asked):
         raise UsageError(
             "There is nothing to set.",
-            "Give --memory, --cpus, --parameter, --write-path, --max-lag, --journal-memory or "
-            "--binlog-retention.",
+            "Give --memory, --cpus, --parameter, --write-path, --max-lag, --journal-memory, "
+            "--binlog-retention or --failover.",
         )
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         live, parameters = live_settings(session), database_parameters(session)
@@ -89,6 +93,9 @@ def db_set(
         if retention_s is not None:
             with part_of_plan():
                 databases.set_retention(name, retention_s)
+        if mode is not None:
+            with part_of_plan():
+                databases.set_failover(name, mode)
         if limits is not None:
             with part_of_plan():
                 live.set_limits(name, memory_bytes=memory_bytes, cpus=cpus)
@@ -105,6 +112,8 @@ def db_set(
     if retention_s is not None:
         kept_for = format_interval(retention_s)
         sentences.append(f"The binary logs are kept for at least {kept_for}, if there is space.")
+    if mode is not None:
+        sentences.append(f"Its failover is {mode}.")
     if sets_path:
         sentences.append(f"Its write path is {describe_safety(view.record.spec)}.")
     sentences += _describe_parameters(name, done, waiting)

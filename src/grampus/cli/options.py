@@ -129,6 +129,15 @@ BinlogRetentionOption = Annotated[
         "keeps the logs that the archive or a replica needs.",
     ),
 ]
+FailoverModeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--failover",
+        metavar="automatic|manual",
+        help="Whether `grampus serve` runs the database on another host if its host is lost "
+        "(default of a new database: automatic), or only warns.",
+    ),
+]
 EncryptOption = Annotated[
     bool,
     typer.Option(

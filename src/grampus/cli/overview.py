@@ -238,6 +238,7 @@ def pairs_of_server(
         "limits": f"{format_cpus(spec.cpus)}, {format_bytes(spec.memory_bytes)} memory",
         "buffer pool": format_bytes(view.record.buffer_pool_bytes),
         "protected": "yes" if spec.protected else "no",
+        **({"failover": "manual"} if spec.failover == "manual" else {}),
         **({"labels": render_labels(spec.labels)} if spec.labels else {}),
         "created": format_moment(view.record.created_at),
     }

@@ -11,7 +11,13 @@ from grampus.cli.serve_backups import OpenSession, prepared
 from grampus.core.errors import GrampusError
 from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.controller.side_by_side import SideBySide
-from grampus.databases.failover.automatic import AutomaticFailovers, Takeover, take_over
+from grampus.databases.failover.automatic import (
+    AutomaticFailovers,
+    Takeover,
+    report_osds,
+    take_over,
+)
+from grampus.databases.failover.host_states import HostState
 from grampus.databases.failover.host_watch import SeenHost
 
 FAILOVER_EVERY_S = 1.0
@@ -28,11 +34,20 @@ class FailoverWatch:
         self._takeovers = SideBySide[Session, Takeover](
             lambda: prepared(open_session), most=FAILOVERS_AT_ONCE
         )
+        self._reports = SideBySide[Session, None](lambda: prepared(open_session), most=1)
         self._patience_s = patience_s
 
     def run(self, session: Session) -> list[ControllerEvent]:
         """One look; failovers outlast it."""
-        return self._failovers.run(session.databases().operations, self._begin)
+        return self._failovers.run(session.databases().operations, self._begin, self._report)
+
+    def _report(self, lost: Mapping[str, HostState]) -> None:
+        def work(session: Session, host: str) -> None:
+            report_osds(session.databases().operations, host, lost[host])
+
+        # A failover needs the OSDs' placement groups only when it opens the volume.
+        patience_s = None if self._patience_s is None else 0.0
+        self._reports.run({host: host for host in lost}, work, patience_s=patience_s)
 
     def _begin(self, lost: Mapping[str, SeenHost]) -> dict[str, Takeover]:
         def work(session: Session, name: str) -> Takeover:

@@ -32,6 +32,7 @@ KINDS: Mapping[str, str] = {
     "db.protect": "changes:PROTECT",
     "db.resize": "changes:RESIZE",
     "db.binlog-retention": "changes:SET_RETENTION",
+    "db.failover-mode": "changes:SET_FAILOVER",
     "db.growth": "growth.growth_steps:SET_RULE",
     "db.grow": "growth.growth_steps:GROW",
     "db.close": "growth.growth_steps:CLOSE",

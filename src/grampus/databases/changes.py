@@ -1,4 +1,4 @@
-"""Changes of a database that is there, as lists of steps: protection, size, write path."""
+"""Changes of a database that is there, as lists of steps: protection, size, write path and more."""
 
 from __future__ import annotations
 
@@ -120,11 +120,29 @@ def _retention_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
     ]
 
 
+def _failover_mode_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
+    return [
+        Step(
+            "record",
+            f"Record that the failover of {spec.name} is {spec.failover}",
+            lambda: ports.records.change(spec.name, spec=spec),
+        )
+    ]
+
+
 PROTECT = DatabaseOperation(
     kind="db.protect",
     what="change of protection of the database",
     document=DatabaseSpec,
     build=_protect_steps,
+    subject=lambda spec: spec.name,
+    when_cut_off="finish",
+)
+SET_FAILOVER = DatabaseOperation(
+    kind="db.failover-mode",
+    what="change of the failover mode of the database",
+    document=DatabaseSpec,
+    build=_failover_mode_steps,
     subject=lambda spec: spec.name,
     when_cut_off="finish",
 )

@@ -33,6 +33,8 @@ FALLBACK_WRITE_PATH: WritePath = "direct"  # every driver serves it
 DesiredState = Literal["running", "stopped"]
 # Bare: without limits and namespaces of its own, for comparisons alone.
 ServerRuntime = Literal["container", "bare"]
+# Who decides that the database leaves a lost host: the controller, or its user.
+FailoverMode = Literal["automatic", "manual"]
 MYSQL_PORT = 3306
 
 
@@ -67,6 +69,7 @@ class DatabaseSpec(BaseModel):
     runtime: ServerRuntime = "container"  # what its server runs in
     # For how long its binary logs are kept for readers; None: as long as Grampus chooses.
     binlog_retention_s: int | None = None
+    failover: FailoverMode = "automatic"
 
 
 class ReadEndpoint(BaseModel):

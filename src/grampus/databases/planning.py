@@ -95,6 +95,7 @@ class CreatePlanner:
             encryption=encryption,
             parameters=like.parameters if like else {},
             binlog_retention_s=like.binlog_retention_s if like else request.binlog_retention_s,
+            failover=request.failover,
         )
 
     def settle_address(self, spec: DatabaseSpec, used_addresses: Collection[str]) -> DatabaseSpec:

@@ -9,11 +9,12 @@ from typing import get_args
 from grampus.core.errors import RefusedError, UsageError, closest_name
 from grampus.core.names import MAX_NAME_LENGTH, require_name
 from grampus.core.units import GIB, MIB, TIB, format_bytes
-from grampus.databases.model import DEFAULT_WRITE_PATH, FlavourName
+from grampus.databases.model import DEFAULT_WRITE_PATH, FailoverMode, FlavourName
 from grampus.volumes.model import WritePath
 from grampus.volumes.write_paths import decide_journal_memory_bytes, decide_max_lag_ms
 
 FLAVOURS: tuple[FlavourName, ...] = get_args(FlavourName)
+FAILOVER_MODES: tuple[FailoverMode, ...] = get_args(FailoverMode)
 # A fresh data directory with its redo log and undo is about 0.3 GiB.
 MIN_SIZE_BYTES = GIB
 MAX_SIZE_BYTES = 256 * TIB
@@ -43,6 +44,7 @@ class CreateRequest:
     pool: str | None = None  # None: where new volumes go; a clone is in its source's
     encrypt: bool = False  # its volume, at rest; a clone is as its source
     binlog_retention_s: int | None = None  # None: the default; a clone is as its source
+    failover: FailoverMode = "automatic"
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,19 @@ class MachineSize:
 
     memory_bytes: int
     cpus: int
+
+
+def parse_failover_mode(text: str) -> FailoverMode:
+    """The mode named `text`. Raises UsageError, with a suggestion where one is likely."""
+    for mode in FAILOVER_MODES:
+        if mode == text:
+            return mode
+    meant = closest_name(text.strip().lower(), FAILOVER_MODES)
+    raise UsageError(
+        f"{text!r} is not a failover mode.",
+        f"Did you mean '{meant}'?" if meant else f"Choose {' or '.join(FAILOVER_MODES)}.",
+        code="unknown-failover-mode",
+    )
 
 
 def require_request(request: CreateRequest) -> FlavourName:

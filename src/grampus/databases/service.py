@@ -15,12 +15,19 @@ from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.progress import Progress
 from grampus.databases.administrator import REFUSALS
-from grampus.databases.changes import PROTECT, RESIZE, SET_RETENTION, SET_WRITE_PATH
+from grampus.databases.changes import (
+    PROTECT,
+    RESIZE,
+    SET_FAILOVER,
+    SET_RETENTION,
+    SET_WRITE_PATH,
+)
 from grampus.databases.clones.decide_golden import GoldenSpec
 from grampus.databases.clones.golden import GoldenVolumes
 from grampus.databases.creating import CREATE, CreateOrder
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.instance import observe_daemon_state
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.layout import (
     client_option_file,
     database_directory,
@@ -40,6 +47,7 @@ from grampus.databases.model import (
     DatabaseRecord,
     DatabaseSpec,
     Endpoint,
+    FailoverMode,
     ScratchOrder,
     ScratchSpec,
     WritePathChange,
@@ -255,22 +263,29 @@ class DatabaseService:
 
     def protect(self, name: str, protected: bool) -> None:
         """Forbid the database to be deleted, or allow it again. Raises NotFoundError."""
-        with self._operations.locked(name):
-            self._operations.settle(name)
-            spec = self._operations.ready(name).spec.model_copy(update={"protected": protected})
-            self._operations.run(PROTECT, spec)
+        self._change(PROTECT, name, protected=protected)
 
     def set_retention(self, name: str, retention_s: int) -> None:
         """Keep binary logs for so long.
 
         Raises NotFoundError, RefusedError with code `not-ready`.
         """
+        self._change(SET_RETENTION, name, binlog_retention_s=retention_s)
+
+    def set_failover(self, name: str, mode: FailoverMode) -> None:
+        """Say who decides that the database leaves a lost host. Raises as `set_retention`."""
+        self._change(SET_FAILOVER, name, failover=mode)
+
+    def _change(
+        self, kind: DatabaseOperation[DatabaseSpec], name: str, **changes: bool | int | str
+    ) -> None:
+        """Change the spec by an operation, unless it says so already."""
         with self._operations.locked(name):
             self._operations.settle(name)
             spec = self._operations.ready(name).spec
-            changed = spec.model_copy(update={"binlog_retention_s": retention_s})
+            changed = spec.model_copy(update=changes)
             if changed != spec:
-                self._operations.run(SET_RETENTION, changed)
+                self._operations.run(kind, changed)
 
     def resize(self, name: str, size_bytes: int) -> None:
         """Grow the database's volume, also while it runs; never undone, but finished later.

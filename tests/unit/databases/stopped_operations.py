@@ -233,6 +233,9 @@ CASES: list[Case] = [
     make_case(
         "binlog-retention", _created, lambda w: w.service().set_retention("demo", 86400), "done"
     ),
+    make_case(
+        "failover-mode", _created, lambda w: w.service().set_failover("demo", "manual"), "done"
+    ),
     make_case("resize", _created, lambda w: w.service().resize("demo", 20 * GIB), "done"),
     make_case("set", _created, _set, "done"),
     make_case("set-stopped", _stopped, _set, "done", kind="set"),

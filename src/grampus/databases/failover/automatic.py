@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,6 +14,7 @@ from grampus.databases.failover.decide_failover import HostSigns
 from grampus.databases.failover.failovers import DatabaseFailovers, FailedOver
 from grampus.databases.failover.host_states import HostState, decide_host_action
 from grampus.databases.failover.host_watch import HostMemory, HostWatch, SeenHost
+from grampus.databases.model import DatabaseRecord, FailoverMode
 from grampus.databases.operating import DatabaseOperations
 
 # A failover that failed is tried again after so long, then after twice as long, up to a minute.
@@ -39,6 +39,8 @@ class Takeover:
 
 # Begins failovers of databases, and answers with those that have ended, by database.
 BeginTakeovers = Callable[[Mapping[str, SeenHost]], Mapping[str, Takeover]]
+# Begins to report the OSDs of hosts that are lost, by host; nobody waits for it.
+BeginReports = Callable[[Mapping[str, HostState]], None]
 
 
 class AutomaticFailovers:
@@ -47,10 +49,16 @@ class AutomaticFailovers:
     def __init__(self) -> None:
         self._memory = HostMemory()
         self._retries = Retries(RETRY_AFTER_S, MOST_RETRY_S)
-        self._hurried: set[str] = set()  # lost hosts whose OSDs the MONs know to be down
+        self._reported: set[str] = set()  # lost hosts whose OSDs were reported to the MONs
 
-    def run(self, operations: DatabaseOperations, begin: BeginTakeovers) -> list[ControllerEvent]:
-        """One look at the hosts, and a failover of each database whose host is lost."""
+    def run(
+        self, operations: DatabaseOperations, begin: BeginTakeovers, report: BeginReports
+    ) -> list[ControllerEvent]:
+        """One look at the hosts, and a failover of each database whose host is lost.
+
+        Neither failovers nor reports of OSDs hold up the next look: without a leader, MONs answer
+        nobody for seconds.
+        """
         seen = HostWatch(operations, self._memory).look()
         events: list[ControllerEvent] = []
         lost: dict[str, SeenHost] = {}
@@ -58,35 +66,36 @@ class AutomaticFailovers:
             action = decide_host_action(found.state)
             if action in ("none", "wait"):
                 continue
-            shall_run = [name for name in found.databases if _shall_run(operations, name)]
-            events += [host_event(name, found) for name in shall_run]
-            if action == "move":
-                lost |= dict.fromkeys(shall_run, found)
+            for name in found.databases:
+                record = operations.records.find(name)
+                if record is None or not _shall_run(record):
+                    continue
+                mode = record.spec.failover
+                events.append(host_event(name, found, mode))
+                if action == "move" and mode == "automatic":
+                    lost[name] = found
         self._retries.keep(lost)
         resting = self._retries.resting(operations.clock.monotonic_s())
         due = {name: found for name, found in lost.items() if name not in resting}
-        with ThreadPoolExecutor(1) as pool:
-            # Nobody waits for it before a volume is opened.
-            hurried = pool.submit(self._hurry, operations, seen)
-            ended = begin(due)
-            hurried.result()
+        self._report_osds(seen, report)
+        ended = begin(due)
         for name, takeover in ended.items():
             events.append(self._note(name, takeover, operations.clock.monotonic_s()))
         return [*events, *self._retries.events(but=ended)]
 
     # -- inside -------------------------------------------------------------------------------
 
-    def _hurry(self, operations: DatabaseOperations, seen: Mapping[str, SeenHost]) -> None:
+    def _report_osds(self, seen: Mapping[str, SeenHost], report: BeginReports) -> None:
         """Tell the MONs once that the OSDs of a lost host are down."""
         lost = {
-            host: found.state.name == "host-cut-from-ceph"
+            host: found.state
             for host, found in seen.items()
             if decide_host_action(found.state) == "move"
         }
-        for host in sorted(lost.keys() - self._hurried):
-            is_cut = lost[host]
-            operations.volumes.takeovers.hurry(host, is_silent=not is_cut, is_cut=is_cut)
-        self._hurried = set(lost)
+        fresh = {host: state for host, state in lost.items() if host not in self._reported}
+        self._reported = set(lost)
+        if fresh:
+            report(fresh)
 
     def _note(self, name: str, takeover: Takeover, now_s: float) -> ControllerEvent:
         if isinstance(takeover.outcome, FailedOver):
@@ -95,6 +104,12 @@ class AutomaticFailovers:
         event = failed_event(name, takeover.outcome)
         self._retries.failed(event, now_s)
         return event
+
+
+def report_osds(operations: DatabaseOperations, host: str, state: HostState) -> None:
+    """Tell the MONs that the OSDs of a lost host are down; what fails costs a wait alone."""
+    is_cut = state.name == "host-cut-from-ceph"
+    operations.volumes.takeovers.hurry(host, is_silent=not is_cut, is_cut=is_cut)
 
 
 def take_over(failovers: DatabaseFailovers, name: str, state: HostState, now: datetime) -> Takeover:
@@ -106,24 +121,28 @@ def take_over(failovers: DatabaseFailovers, name: str, state: HostState, now: da
             # A host that is cut off from the cluster alone answers commands: its server is ended.
             force=state.name == "host-cut-from-ceph",
             signs=HostSigns(reachable=False) if state.name == "host-dead" else None,
+            detected_ms=round(state.lasted_s * 1000),
         )
     except GrampusError as error:
         outcome = error
     return Takeover(outcome, now, state.lasted_s)
 
 
-def _shall_run(operations: DatabaseOperations, name: str) -> bool:
-    record = operations.records.find(name)
-    return record is not None and record.phase == "ready" and record.desired == "running"
+def _shall_run(record: DatabaseRecord) -> bool:
+    return record.phase == "ready" and record.desired == "running"
 
 
-def host_event(name: str, found: SeenHost) -> ControllerEvent:
+def host_event(name: str, found: SeenHost, mode: FailoverMode = "automatic") -> ControllerEvent:
     """What to say of the host of a database as long as it is in this state."""
     host, state = found.host, found.state
     text = f"The host of {name} has a problem: {state.evidence}"
-    if decide_host_action(state) == "move":
-        text += f" Grampus runs {name} on another host."
     remedy = _REMEDIES.get(state.name, "").format(host=host)
+    if decide_host_action(state) == "move":
+        if mode == "automatic":
+            text += f" Grampus runs {name} on another host."
+        else:
+            text += f" The failover of {name} is manual."
+            remedy = f"`grampus db failover {name}` runs it on another host."
     return ControllerEvent(name, state.name, text, "warning", {"host": host}, remedy)
 
 

@@ -7,12 +7,13 @@ It is followed through renaming, and through the trash under another name.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
 from grampus.core.units import format_bytes
 from grampus.databases.catalogue import KIND_PREFIX, find_operation_type
+from grampus.databases.failover.decide_failover import describe_phases
 from grampus.databases.names.naming_steps import RENAME
 from grampus.databases.names.trash_steps import RESTORE
 from grampus.databases.records import DatabaseRecords, render_labels
@@ -41,6 +42,8 @@ class DatabaseEvent:
     outcome: Outcome
     reason: str  # why it was undone, what it is at, or what was warned of; else empty
     duration_s: float  # until it was over, or until it was last heard of; of what lasts: until now
+    # Of a failover: when each phase was over, from the first sign of the loss on.
+    phases_ms: Mapping[str, int] = field(default_factory=dict)
 
 
 class DatabaseEvents:
@@ -96,7 +99,7 @@ def classify_event(operation: JournaledOperation) -> DatabaseEvent:
     outcome: Outcome = "cut off"
     reason = f"at the step '{operation.step}'" if operation.step else "before its first step"
     if operation.status == "done":
-        outcome, reason = "done", ""
+        outcome, reason = "done", describe_phases(operation.outcome.get("phases_ms", {}))
     elif operation.status == "undone":
         outcome, reason = "undone", operation.error
     detail = _describe(operation.spec, operation.kind)
@@ -115,6 +118,7 @@ def classify_event(operation: JournaledOperation) -> DatabaseEvent:
         outcome=outcome,
         reason=reason,
         duration_s=max(0.0, (operation.changed_at - operation.started_at).total_seconds()),
+        phases_ms=operation.outcome.get("phases_ms", {}),
     )
 
 
@@ -170,6 +174,8 @@ def _describe(spec: Mapping[str, Any], kind: str) -> str:
             return format_bytes(asked["size_bytes"])
         case "db.protect" if "protected" in asked:
             return "on" if asked["protected"] else "off"
+        case "db.failover-mode" if "failover" in asked:
+            return str(asked["failover"])
         case "db.label" if "labels" in asked:
             return render_labels(asked["labels"]) or "none"
         case "db.rename" if "name" in asked and "new_name" in spec:

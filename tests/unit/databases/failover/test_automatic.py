@@ -13,8 +13,10 @@ from grampus.databases.failover.automatic import (
     RETRY_AFTER_S,
     AutomaticFailovers,
     Takeover,
+    report_osds,
     take_over,
 )
+from grampus.databases.failover.host_states import HostState
 from grampus.databases.failover.host_watch import MONS_EVERY_S, SeenHost
 from tests.unit.databases.stopped_case import write_rows
 
@@ -30,7 +32,13 @@ class Controller:
         self.begun: list[str] = []
 
     def look(self) -> list[ControllerEvent]:
-        return self._failovers.run(self._world.service().operations, self._begin)
+        operations = self._world.service().operations
+
+        def report(lost: Mapping[str, HostState]) -> None:
+            for host, state in lost.items():
+                report_osds(operations, host, state)
+
+        return self._failovers.run(operations, self._begin, report)
 
     def look_for(self, seconds: float) -> list[ControllerEvent]:
         """What was told in this time; a state that lasts is in it once."""
@@ -99,6 +107,20 @@ def test_a_stopped_database_stays_where_it_is(world: FailoverWorld, controller: 
     world.lose()
     assert controller.look_for(10.0) == []
     assert _host(world) == "h1"
+
+
+def test_a_database_with_manual_failover_is_left_to_its_user(
+    world: FailoverWorld, controller: Controller
+) -> None:
+    world.service().set_failover("demo", "manual")
+    world.lose()
+    (event,) = controller.look_for(20.0)
+    assert (event.kind, event.level) == ("host-dead", "warning")
+    assert "The failover of demo is manual." in event.text
+    assert "grampus db failover demo" in event.remedy
+    assert (controller.begun, _host(world)) == ([], "h1")
+    world.service().set_failover("demo", "automatic")
+    assert "failed-over" in [event.kind for event in controller.look_for(5.0)]
 
 
 def test_a_host_that_others_hear_is_not_lost(world: FailoverWorld, controller: Controller) -> None:

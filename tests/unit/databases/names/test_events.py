@@ -45,6 +45,12 @@ def operation(
         ),
         (operation("db.protect", spec={"protected": True}), "change of protection: on", "done", ""),
         (
+            operation("db.failover-mode", spec={"failover": "manual"}),
+            "change of the failover mode: manual",
+            "done",
+            "",
+        ),
+        (
             operation("db.snapshot", spec={"database": "shop", "snapshot": "s1"}),
             "snapshot: s1",
             "done",
