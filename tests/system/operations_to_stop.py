@@ -107,6 +107,11 @@ OPERATIONS = [
     _undone("db.golden", f"db create {NAME} {_SMALL}"),
     _finished("db.protect", f"db protect {NAME}", back=[f"db unprotect {NAME}"]),
     _finished("db.binlog-retention", f"db set {NAME} --binlog-retention {{n}}h"),
+    _finished(
+        "db.failover-mode",
+        f"db set {NAME} --failover manual",
+        back=[f"db set {NAME} --failover automatic"],
+    ),
     _finished("db.label", f"db label {NAME} team=n{{n}}", back=[f"db label {NAME} team-"]),
     _finished(
         "db.growth",

@@ -17,15 +17,26 @@ class Serving:
     """A controller that runs."""
 
     def __init__(self, command_line: CommandLine) -> None:
-        self._process = command_line.start("serve", "--format", "json")
+        self._command_line = command_line
         self._events: list[dict[str, Any]] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = self._command_line.start("serve", "--format", "json")
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self._events.append(json.loads(line))
+            if line.endswith("\n"):  # the last one of a process that was killed may be cut off
+                self._events.append(json.loads(line))
+
+    def crash(self) -> None:
+        """SIGKILL, and another one at once, as a supervisor starts it; its events are added."""
+        self._process.kill()
+        self._close()
+        self._begin()
 
     def events(self, database: str | None = None) -> list[dict[str, Any]]:
         """What was printed so far, of one database or of all, oldest first."""
@@ -45,6 +56,9 @@ class Serving:
         """As an administrator ends it."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
+        self._close()
+
+    def _close(self) -> None:
         self._process.wait(timeout=120)
         self._reader.join()
         with self._process:  # closes its pipes

@@ -17,6 +17,10 @@ FaultName = Literal[
     "driver-killed",
     "osd-killed",
     "other-host-power-cut",
+    "driver-hung",
+    "power-cut-and-controller",
+    "power-cut-and-mgr",
+    "cut-off-and-frozen",
 ]
 # `moves`: runs on another host afterwards; `stays`: serves on where it is; `restarts`: is
 # interrupted, and serves again where it is.
@@ -44,6 +48,22 @@ FAULTS = (
     Fault("driver-killed", 1, "restarts", "SIGKILL to volumed"),
     Fault("osd-killed", 2, "stays", "SIGKILL to the OSD of the host"),
     Fault("other-host-power-cut", 2, "stays", "the host of another database loses its power"),
+    Fault("driver-hung", 1, "restarts", "SIGSTOP to volumed"),
+    Fault(
+        "power-cut-and-controller",
+        2,
+        "moves",
+        "the host loses its power; the controller is killed in the failover, and started again",
+    ),
+    Fault(
+        "power-cut-and-mgr", 1, "moves", "the host loses its power, and an MGR elsewhere is killed"
+    ),
+    Fault(
+        "cut-off-and-frozen",
+        2,
+        "moves",
+        "the host is cut off from everything, and its volumed stops; it goes on after the failover",
+    ),
 )
 BY_NAME = {fault.name: fault for fault in FAULTS}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -41,6 +41,7 @@ class ChaosLab:
 
     def __init__(self, command_line: CommandLine) -> None:
         self._command_line = command_line
+        self._frozen: list[int] = []  # processes that were stopped
 
     def prepare(self) -> None:
         """Both databases, on two hosts."""
@@ -69,10 +70,11 @@ class ChaosLab:
             neighbour.wait_for_more()
             failed_before = neighbour.failed()
             began_s = time.monotonic()
-            self._provoke(fault, places)
+            self._provoke(fault, places, serve, stack)
             serves = self._wait_for_service(fault, serve, watch, fresh)
             self._wait(CUT_S if fault.expected == "stays" else QUIET_S)
             ended_s = time.monotonic()
+            self._thaw()
             failed = neighbour.failed() - failed_before
             done = [e for e in _moves(serve) if e["kind"] == "failed-over"]
             self._command_line.ok("lab", "fault", "heal")
@@ -114,10 +116,16 @@ class ChaosLab:
     def _host_of(self, name: str) -> str:
         return str(self._command_line.json("db", "show", name)["host"])
 
-    def _provoke(self, fault: Fault, places: Places) -> None:
+    def _provoke(
+        self, fault: Fault, places: Places, serve: Serving, until_healed: ExitStack
+    ) -> None:
+        """All of it. What is stopped goes on when `_thaw` is called, or in the end."""
         victim = places.victim
-        if fault.name == "server-hung":
-            os.kill(self._pid_of(f"mysqld-{DATABASE}"), signal.SIGSTOP)
+        if fault.name in ("server-hung", "driver-hung", "cut-off-and-frozen"):
+            hung = fault.name == "server-hung"
+            until_healed.callback(self._thaw)
+            self._freeze(f"mysqld-{DATABASE}" if hung else self._driver_of(DATABASE))
+        if fault.name in ("server-hung", "driver-hung"):
             return
         arguments = {
             "power-cut": ("kill-host", victim),
@@ -129,8 +137,36 @@ class ChaosLab:
             "driver-killed": ("kill-daemon", self._driver_of(DATABASE)),
             "osd-killed": ("kill-daemon", f"osd-{int(victim[1:]) - 1}"),
             "other-host-power-cut": ("kill-host", places.neighbour),
+            "power-cut-and-controller": ("kill-host", victim),
+            "power-cut-and-mgr": ("kill-host", victim),
+            "cut-off-and-frozen": ("partition", victim),
         }[fault.name]
+        mgr = self._other_mgr(victim) if fault.name == "power-cut-and-mgr" else None
         self._command_line.ok("lab", "fault", *arguments, "--force")
+        if mgr is not None:
+            self._command_line.ok("lab", "fault", "kill-daemon", mgr, "--force")
+        if fault.name == "power-cut-and-controller":
+            serve.wait_for(DATABASE, "host-dead", RECOVERS_WITHIN_S)
+            serve.crash()
+
+    def _freeze(self, daemon: str) -> None:
+        pid = self._pid_of(daemon)
+        os.kill(pid, signal.SIGSTOP)
+        self._frozen.append(pid)
+
+    def _thaw(self) -> None:
+        """Let what was stopped go on, unless it was killed."""
+        while self._frozen:
+            with suppress(ProcessLookupError):
+                os.kill(self._frozen.pop(), signal.SIGCONT)
+
+    def _other_mgr(self, victim: str) -> str:
+        (mgr,) = [
+            name
+            for name, pid in self._daemons().items()
+            if name.startswith("mgr-") and name != f"mgr-{victim}" and pid is not None
+        ][:1]
+        return mgr
 
     def _daemons(self) -> dict[str, int | None]:
         """Their processes by name."""
@@ -154,7 +190,7 @@ class ChaosLab:
         failed = watch.failed() + fresh.failed()
         try:
             if fault.expected == "moves":
-                wait_for(lambda: bool(_moves(serve)), "the move", RECOVERS_WITHIN_S)
+                wait_for(lambda: _has_moved(serve), "the move", RECOVERS_WITHIN_S)
             elif fault.expected == "restarts":
                 wait_for(lambda: watch.failed() + fresh.failed() > failed, "an error", 30)
             known = len(watch.rows()) + len(fresh.rows())
@@ -188,3 +224,9 @@ class ChaosLab:
 
 def _moves(serve: Serving) -> list[dict[str, Any]]:
     return [e for e in serve.events(DATABASE) if e["kind"] in ("failed-over", "switched-over")]
+
+
+def _has_moved(serve: Serving) -> bool:
+    """Whether the database runs elsewhere; a failover that was cut off is told as settled."""
+    settled = (e["text"] for e in serve.events() if e["kind"] == "settled")
+    return bool(_moves(serve)) or any(f"failover of the database {DATABASE}" in s for s in settled)
