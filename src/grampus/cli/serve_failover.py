@@ -45,7 +45,7 @@ class FailoverWatch:
         def work(session: Session, host: str) -> None:
             report_osds(session.databases().operations, host, lost[host])
 
-        # A failover needs the OSDs' placement groups only when it opens the volume.
+        # Whoever needs the OSDs waits for them anyway.
         patience_s = None if self._patience_s is None else 0.0
         self._reports.run({host: host for host in lost}, work, patience_s=patience_s)
 
