@@ -1,11 +1,14 @@
-"""What happened to a database, as the command line shows it."""
+"""What happened to a database, and events of the controller, as the command line shows them."""
 
 from __future__ import annotations
 
+import json
+from datetime import datetime
 from textwrap import shorten
 from typing import Any
 
 from grampus.core.clock import format_moment
+from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.names.events import DatabaseEvent
 
 _REASON_WIDTH = 100  # the phases of a failover
@@ -24,6 +27,23 @@ def event_document(event: DatabaseEvent) -> dict[str, Any]:
         "duration_s": round(event.duration_s, 3),
         "phases_ms": dict(event.phases_ms),
     }
+
+
+def render_controller_event(job: str, event: ControllerEvent, at: datetime) -> str:
+    """The stable JSON form of an event of the controller, in one line."""
+    return json.dumps(
+        {
+            "at": at.isoformat(),
+            "job": job,
+            "database": event.database or None,
+            "kind": event.kind,
+            "level": event.level,
+            "text": event.text,
+            "remedy": event.remedy or None,
+            "details": dict(event.details),
+        },
+        default=str,
+    )
 
 
 def describe_outcome(event: DatabaseEvent) -> str:

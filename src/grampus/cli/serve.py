@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from datetime import datetime
 from importlib import import_module
 from typing import Annotated, TextIO
 
@@ -18,11 +18,13 @@ from grampus.cli.app import EXIT_FAILED, command, ensure_log
 from grampus.cli.composition.lab import KeptFleet
 from grampus.cli.composition.names import warning_history
 from grampus.cli.composition.session import Session
+from grampus.cli.event_documents import render_controller_event
 from grampus.cli.housekeeping import controller_lock
 from grampus.cli.nouns import app
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, DryRunOption, FormatOption, LabOption
 from grampus.cli.output import OutputFormat
 from grampus.cli.progress_bar import PlainProgress
+from grampus.cli.serve_hook import EventHook
 from grampus.cli.serve_jobs import due_jobs
 from grampus.core.clock import Clock, SystemClock, format_moment
 from grampus.core.errors import RefusedError
@@ -50,6 +52,14 @@ def serve(
         typer.Option(
             metavar="ADDRESS:PORT",
             help="Serve Prometheus metrics there, such as 127.0.0.1:9470 (default: none).",
+        ),
+    ] = None,
+    hook: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROGRAM",
+            help="Run this program for each event, with the event as JSON on its stdin "
+            "(default: none).",
         ),
     ] = None,
     lab: LabOption = LAB_DEFAULT,
@@ -80,8 +90,12 @@ def serve(
         )
         kept = [exporter.measure(job) for job in kept]
         tell, served = exporter.noting(tell), exporter.serving()
+    hooked: AbstractContextManager[None] = nullcontext()
+    if hook is not None:
+        event_hook = EventHook(hook, tell, clock)
+        tell, hooked = event_hook.tell, event_hook.running()
     controller = Controller(kept, lambda: _sharing(lab, fleet), clock, tell)
-    with _alone(session), closing(fleet), served:
+    with _alone(session), closing(fleet), served, hooked:
         if once:
             events = controller.run_once()
             if any(event.level == "failed" for event in events):
@@ -130,30 +144,17 @@ class EventPrinter:
                 "text": event.text,
             },
         )
-        line = self._as_json(job, event) if self._is_json else self._as_text(event)
+        at = self._clock.now()
+        line = render_controller_event(job, event, at) if self._is_json else _as_text(event, at)
         if self._is_journald:
             line = f"<{_PRIORITIES.get(event.level, _INFO_PRIORITY)}>{line}"
         with self._lock:
             typer.echo(line)
 
-    def _as_json(self, job: str, event: ControllerEvent) -> str:
-        return json.dumps(
-            {
-                "at": self._clock.now().isoformat(),
-                "job": job,
-                "database": event.database or None,
-                "kind": event.kind,
-                "level": event.level,
-                "text": event.text,
-                "remedy": event.remedy or None,
-                "details": dict(event.details),
-            },
-            default=str,
-        )
 
-    def _as_text(self, event: ControllerEvent) -> str:
-        said = f"{event.text} {event.remedy}".rstrip()
-        return f"{format_moment(self._clock.now())}  {event.level:<9}  {said}"
+def _as_text(event: ControllerEvent, at: datetime) -> str:
+    said = f"{event.text} {event.remedy}".rstrip()
+    return f"{format_moment(at)}  {event.level:<9}  {said}"
 
 
 def is_journald(stream: str, output: TextIO) -> bool:
