@@ -1,7 +1,8 @@
-"""Alert rules name metrics that there are, a layer, and a page that is there."""
+"""Alert rules and the dashboard name metrics that there are; rules a layer and a page."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from tests.fakes.clock import FakeClock
 from tests.system.command_line import CHECKOUT
 
 RULES = yaml.safe_load((CHECKOUT / "monitoring" / "grampus-alerts.yaml").read_text())
+DASHBOARD = json.loads((CHECKOUT / "monitoring" / "grampus-dashboard.json").read_text())
 PAGE = (CHECKOUT / "docs" / "guide" / "monitoring.md").read_text()
 _METRIC = re.compile(r"\bgrampus_[a-z_]+")
+_GRID_COLUMNS = 24
 
 
 def known_metrics() -> set[str]:
@@ -40,6 +43,41 @@ def test_a_rule_can_fire_and_says_what_to_read(rule: dict[str, Any]) -> None:
     assert rule["labels"]["layer"] in ("controller", "host", "database", "volume", "cluster")
     assert (CHECKOUT / rule["annotations"]["runbook"]).is_file()
     assert f"`{rule['alert']}`" in PAGE
+
+
+@pytest.mark.parametrize("panel", DASHBOARD["panels"], ids=lambda panel: panel["title"])
+def test_a_panel_shows_metrics_that_there_are(panel: dict[str, Any]) -> None:
+    (target,) = panel["targets"]
+    asked = {name.removesuffix("_bucket") for name in _METRIC.findall(target["expr"])}
+    assert asked
+    assert asked <= known_metrics()
+
+
+def test_panels_lie_beside_each_other() -> None:
+    places = [panel["gridPos"] for panel in DASHBOARD["panels"]]
+    squares = [
+        (x, y)
+        for at in places
+        for x in range(at["x"], at["x"] + at["w"])
+        for y in range(at["y"], at["y"] + at["h"])
+    ]
+    assert len(squares) == len(set(squares))
+    assert max(x for x, _ in squares) < _GRID_COLUMNS
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(places)
+
+
+def test_no_metric_has_a_label_that_prometheus_sets_itself() -> None:
+    """It would be renamed to `exported_job`, and a rule about it match whatever runs."""
+    registry = CollectorRegistry()
+    ControllerMetrics(registry, FakeClock())
+    found = {
+        label for one in registry._collector_to_names for label in getattr(one, "_labelnames", ())
+    }
+    source = Path(serve_metrics.__file__ or "").read_text()
+    for labels in re.findall(r"labels=\[([^\]]*)\]", source):
+        found |= set(re.findall(r'"([a-z_]+)"', labels))
+    assert {"controller_job", "phase", "host", "volume", "write_path"} <= found
+    assert not found & {"job", "instance"}
 
 
 def test_the_page_lists_every_metric() -> None:

@@ -12,6 +12,8 @@ from grampus.databases.controller.due_jobs import ControllerEvent, DueJob, Sessi
 
 # Seconds. A run of a job is over in milliseconds, or takes a backup.
 _RUN_BUCKETS = (0.05, 0.2, 1, 5, 20, 60, 300, 1800)
+# Not `job`: Prometheus gives each metric a label of that name, and would rename ours.
+_JOB = "controller_job"
 _PHASE_BUCKETS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 60)
 
 
@@ -23,26 +25,26 @@ class ControllerMetrics:
         self._runs = Histogram(
             "grampus_controller_job_seconds",
             "Time that runs of a job took.",
-            ["job"],
+            [_JOB],
             buckets=_RUN_BUCKETS,
             registry=registry,
         )
         self._failures = Counter(
             "grampus_controller_job_failures",
             "Runs of a job that failed as a whole.",
-            ["job"],
+            [_JOB],
             registry=registry,
         )
         self._succeeded = Gauge(
             "grampus_controller_job_last_success_timestamp_seconds",
             "When a run of a job ended last that did not fail as a whole.",
-            ["job"],
+            [_JOB],
             registry=registry,
         )
         self._events = Counter(
             "grampus_controller_events",
             "Events that were printed.",
-            ["job", "level", "kind"],
+            [_JOB, "level", "kind"],
             registry=registry,
         )
         self._phases = Histogram(
