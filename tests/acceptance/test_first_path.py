@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import socket
 import subprocess
@@ -215,7 +216,11 @@ def test_quick_suite_measures_both_arms(shop: CommandLine) -> None:
     directory = Path(run["samples"]["dir"])
     for entry in run["samples"]["files"]:
         lines = (directory / entry["file"]).read_text().splitlines()
-        assert len(lines) >= 4, "second by second"
+        # The last of the four seconds ends with the load, which on a busy machine reports no more.
+        assert len(lines) >= 3, "second by second"
+        moments_s = [json.loads(line)["at_s"] for line in lines]
+        passed_s = [after - before for before, after in itertools.pairwise(moments_s)]
+        assert all(0.3 < passed < 3 for passed in passed_s), "second by second"
     lines = (directory / "resources.jsonl").read_text().splitlines()
     resources = [json.loads(line) for line in lines]
     names = {sample["name"] for sample in resources}
