@@ -197,7 +197,7 @@ def test_killed_driver_is_mended_and_nothing_acknowledged_is_lost(shop: CommandL
 
 def test_quick_suite_measures_both_arms(shop: CommandLine) -> None:
     shop.ok(
-        *("bench", "run", "quick", "--db", "shop", "--warmup-s", "1", "--measure-s", "4"),
+        *("bench", "run", "quick", "--db", "shop", "--warmup-s", "1", "--measure-s", "5"),
         timeout_s=600,
     )
     run = shop.json("bench", "show", "latest")
@@ -216,8 +216,8 @@ def test_quick_suite_measures_both_arms(shop: CommandLine) -> None:
     directory = Path(run["samples"]["dir"])
     for entry in run["samples"]["files"]:
         lines = (directory / entry["file"]).read_text().splitlines()
-        # The last of the four seconds ends with the load, which on a busy machine reports no more.
-        assert len(lines) >= 3, "second by second"
+        # Of five: the last second ends with the load, which on a busy machine reports no more.
+        assert len(lines) >= 4, "second by second"
         moments_s = [json.loads(line)["at_s"] for line in lines]
         passed_s = [after - before for before, after in itertools.pairwise(moments_s)]
         assert all(0.3 < passed < 3 for passed in passed_s), "second by second"

@@ -44,6 +44,7 @@ class EventHook:
         self._timeout_s = timeout_s
         self._waiting: queue.Queue[tuple[str, ControllerEvent] | None] = queue.Queue(MOST_WAITING)
         self._left_out = 0
+        self._counting = threading.Lock()  # jobs tell in threads of their own
         self._problem: ControllerEvent | None = None  # that was told, and lasts
 
     def tell(self, job: str, event: ControllerEvent) -> None:
@@ -52,7 +53,8 @@ class EventHook:
         try:
             self._waiting.put_nowait((job, event))
         except queue.Full:
-            self._left_out += 1
+            with self._counting:
+                self._left_out += 1
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -88,8 +90,9 @@ class EventHook:
             )
         except GrampusError as error:
             return _failed(f"The hook {self._program} failed: {error.problem}")
-        if self._left_out:
+        with self._counting:
             left_out, self._left_out = self._left_out, 0
+        if left_out:
             return _failed(
                 f"The hook {self._program} is too slow: {left_out} events were not given to it."
             )

@@ -1,4 +1,4 @@
-"""Changes of a database that is there, as lists of steps: protection, size, write path and more."""
+"""Changes of a database, as lists of steps: protection, size, write path, failover mode."""
 
 from __future__ import annotations
 
