@@ -7,9 +7,10 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from datetime import datetime
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
@@ -18,14 +19,16 @@ from grampus.cli.app import EXIT_FAILED, command, ensure_log
 from grampus.cli.composition.lab import KeptFleet
 from grampus.cli.composition.names import warning_history
 from grampus.cli.composition.session import Session
+from grampus.cli.event_delivery import EventDelivery, Receiver
 from grampus.cli.event_documents import render_controller_event
 from grampus.cli.housekeeping import controller_lock
 from grampus.cli.nouns import app
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, DryRunOption, FormatOption, LabOption
 from grampus.cli.output import OutputFormat
 from grampus.cli.progress_bar import PlainProgress
-from grampus.cli.serve_hook import EventHook
+from grampus.cli.serve_hook import HookProgram
 from grampus.cli.serve_jobs import due_jobs
+from grampus.cli.service_manager import ServiceManager
 from grampus.core.clock import Clock, SystemClock, format_moment
 from grampus.core.errors import RefusedError
 from grampus.databases.controller.due_jobs import ControllerEvent
@@ -33,6 +36,7 @@ from grampus.databases.controller.keeping import keep_warnings
 from grampus.databases.controller.loop import Controller, Tell
 from grampus.state.locks import hold_lock
 
+_WATCHED = "failover"  # the job that must not hang, see `service_manager.py`
 _CONTROLLER = "controller"  # as the job of what is told of the controller itself
 # Levels of the log, and of journald (sd-daemon(3)).
 _LEVELS = {"warning": logging.WARNING, "failed": logging.ERROR}
@@ -62,6 +66,13 @@ def serve(
             "(default: none).",
         ),
     ] = None,
+    webhook: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Send each event as JSON to the web address in this file (default: none).",
+        ),
+    ] = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -82,30 +93,35 @@ def serve(
         session.runner.propose(lambda: [f"{when.format(job.every_s)}: {job.name}" for job in jobs])
     kept = [keep_warnings(job, warning_history) for job in jobs]
     tell: Tell = printer.tell
-    served: AbstractContextManager[None] = nullcontext()
+    running: list[AbstractContextManager[None]] = []
     if metrics is not None:
         # The library of Prometheus is imported for who wants metrics.
         exporter = import_module("grampus.cli.serve_metrics").Exporter(
             metrics, lambda: _sharing(lab, fleet), clock
         )
         kept = [exporter.measure(job) for job in kept]
-        tell, served = exporter.noting(tell), exporter.serving()
-    hooked: AbstractContextManager[None] = nullcontext()
-    if hook is not None:
-        event_hook = EventHook(hook, tell, clock)
-        tell, hooked = event_hook.tell, event_hook.running()
+        tell = exporter.noting(tell)
+        running.append(exporter.serving())
+    for receiver in _receivers(hook, webhook):
+        delivery = EventDelivery(receiver, tell, clock)
+        tell = delivery.tell
+        running.append(delivery.running())
+    manager = ServiceManager(os.environ, clock)
+    kept = [manager.watch(job) if job.name == _WATCHED else job for job in kept]
     controller = Controller(kept, lambda: _sharing(lab, fleet), clock, tell)
-    with _alone(session), closing(fleet), served, hooked:
+    with _alone(session), closing(fleet), ExitStack() as served:
+        for part in running:
+            served.enter_context(part)
         if once:
             events = controller.run_once()
             if any(event.level == "failed" for event in events):
                 raise typer.Exit(EXIT_FAILED)
             return
+        serving = f"Serving the lab '{lab}'"
+        served.enter_context(manager.serving(f"{serving}."))
         stop = threading.Event()
         named = ", ".join(job.name for job in jobs)
-        printer.tell(
-            _CONTROLLER, ControllerEvent("", "started", f"Serving the lab '{lab}': {named}.")
-        )
+        printer.tell(_CONTROLLER, ControllerEvent("", "started", f"{serving}: {named}."))
         try:
             controller.run(stop)
         except KeyboardInterrupt:  # SIGTERM too, see `main`
@@ -120,6 +136,16 @@ def serve(
                 "undoes this work."
             )
         printer.tell(_CONTROLLER, ControllerEvent("", "stopped", text))
+
+
+def _receivers(hook: str | None, webhook: Path | None) -> list[Receiver]:
+    receivers: list[Receiver] = []
+    if hook is not None:
+        receivers.append(HookProgram(hook))
+    if webhook is not None:
+        # The library of HTTP is imported for who wants it.
+        receivers.append(import_module("grampus.cli.serve_webhook").Webhook(webhook))
+    return receivers
 
 
 class EventPrinter:
