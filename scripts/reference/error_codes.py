@@ -191,6 +191,8 @@ def _render_text(text: ast.expr, function: ast.AST | None) -> str:
         case ast.IfExp(body=body, orelse=other):
             either = [_render_text(case, function) for case in (body, other)]
             return " / ".join(case for case in either if case)
+        case ast.Call(args=[_, _, otherwise]) if _last_name(text.func) == "suggest":
+            return f"Did you mean '{UNKNOWN}'? / {_render_text(otherwise, function)}"
         case ast.Name(id=name) if function is not None:
             values = [
                 line.value

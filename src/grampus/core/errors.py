@@ -58,15 +58,17 @@ def closest_name(wanted: str, known: Iterable[str]) -> str | None:
     return matches[0] if matches else None
 
 
+def suggest(wanted: str, known: Iterable[str], otherwise: str) -> str:
+    """The remedy for a wrong name: the known one that was most likely meant, else `otherwise`."""
+    meant = closest_name(wanted, known)
+    return otherwise if meant is None else f"Did you mean '{meant}'?"
+
+
 def not_found(noun: str, wanted: str, known: Iterable[str], *, list_command: str) -> NotFoundError:
     """A NotFoundError that suggests the closest known name, else the command that lists them."""
     names = sorted(known)
-    suggestion = closest_name(wanted, names)
-    remedy = (
-        f"Did you mean '{suggestion}'?"
-        if suggestion
-        else f"`{list_command}` shows the available ones{'' if names else ' (none yet)'}."
-    )
+    shown = f"`{list_command}` shows the available ones{'' if names else ' (none yet)'}."
+    remedy = suggest(wanted, names, shown)
     return NotFoundError(f"There is no {noun} named '{wanted}'.", remedy)
 
 

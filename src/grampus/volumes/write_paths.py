@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, Protocol, Self, TypedDict, TypeVar, Unpack, get_args
 
 from grampus.core.clock import format_duration
-from grampus.core.errors import UsageError, closest_name
+from grampus.core.errors import UsageError, suggest
 from grampus.core.units import GIB, MIB, format_bytes, parse_bytes
 from grampus.volumes.model import (
     DEFAULT_JOURNAL_MEMORY_BYTES,
@@ -96,10 +96,9 @@ def parse_write_path(text: str) -> WritePath:
     for path in WRITE_PATHS:
         if path == text:
             return path
-    meant = closest_name(text.strip().lower(), WRITE_PATHS)
     raise UsageError(
         f"{text!r} is not a write path.",
-        f"Did you mean '{meant}'?" if meant else f"Choose one of {', '.join(WRITE_PATHS)}.",
+        suggest(text.strip().lower(), WRITE_PATHS, f"Choose one of {', '.join(WRITE_PATHS)}."),
         code="unknown-write-path",
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from grampus.core.errors import NotFoundError, RefusedError, UsageError, closest_name
+from grampus.core.errors import NotFoundError, RefusedError, UsageError, suggest
 from grampus.databases.backup.errors import BackupDamagedError
 from grampus.databases.backup.model import BackedUpDatabase, BackupKind, BackupManifest
 
@@ -50,12 +50,9 @@ def require_known(backups: Backups, backup_id: str) -> BackupManifest:
     """The backup by its id. Raises NotFoundError with the closest id there is."""
     found = backups.get(backup_id)
     if found is None:
-        meant = closest_name(backup_id, backups)
         raise NotFoundError(
             f"The backup '{backup_id}' does not exist in this place.",
-            f"Did you mean '{meant}'?"
-            if meant
-            else ("`grampus db backup list` shows the backups."),
+            suggest(backup_id, backups, "`grampus db backup list` shows the backups."),
         )
     return found
 
@@ -141,14 +138,11 @@ def decide_latest(backups: Backups, database: str | None) -> BackupManifest:
         )
     own = [backup for backup in backups.values() if database in (None, backup.database.name)]
     if not own:
-        meant = closest_name(database or "", names)
         raise NotFoundError(
             f"There is no backup of '{database}' in this place."
             if database
             else ("There is no backup in this place."),
-            f"Did you mean '{meant}'?"
-            if meant
-            else ("`grampus db backup list` shows the backups."),
+            suggest(database or "", names, "`grampus db backup list` shows the backups."),
         )
     return max(own, key=lambda backup: (backup.taken_at, backup.id))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Literal
 
-from grampus.core.errors import NotFoundError, RefusedError, UsageError, closest_name
+from grampus.core.errors import NotFoundError, RefusedError, UsageError, closest_name, suggest
 from grampus.databases.option_names import FACTS, TIME_ZONE, is_session_variable, variable_of
 
 ParameterKind = Literal["number", "switch", "words"]
@@ -230,12 +230,11 @@ def find_variable(name: str, variables: Mapping[str, Variable]) -> Variable:
     """The variable. Raises NotFoundError with the closest name there is."""
     found = variables.get(name)
     if found is None:
-        meant = closest_name(name, variables)
         raise NotFoundError(
             f"The server has no parameter '{name}'.",
-            f"Did you mean '{meant}'?"
-            if meant
-            else "`grampus db parameter list NAME --all` shows all parameters.",
+            suggest(
+                name, variables, "`grampus db parameter list NAME --all` shows all parameters."
+            ),
             code="unknown-parameter",
         )
     return found

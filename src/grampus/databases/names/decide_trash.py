@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from grampus.core.errors import NotFoundError, UsageError, closest_name
+from grampus.core.errors import NotFoundError, UsageError, suggest
 from grampus.databases.model import TrashedDatabase
 
 DEFAULT_KEEP_DAYS = 7
@@ -37,13 +37,14 @@ def decide_meant(wanted: str, trashed: Iterable[TrashedDatabase]) -> TrashedData
     for entry in reversed(known):
         if wanted in (entry.key, entry.record.spec.name):
             return entry
-    closest = closest_name(wanted, {entry.record.spec.name for entry in known})
     raise NotFoundError(
         f"The trash has no database named '{wanted}'.",
-        f"Did you mean '{closest}'?"
-        if closest
-        else "`grampus db trash list` shows the databases in the trash"
-        + ("." if known else " (nothing)."),
+        suggest(
+            wanted,
+            {entry.record.spec.name for entry in known},
+            "`grampus db trash list` shows the databases in the trash"
+            + ("." if known else " (nothing)."),
+        ),
     )
 
 

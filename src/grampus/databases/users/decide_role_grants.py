@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from grampus.core.errors import NotFoundError, RefusedError, UsageError, closest_name
+from grampus.core.errors import NotFoundError, RefusedError, UsageError, suggest
 from grampus.databases.model import FlavourName
 
 _MAX_LENGTH = 64  # of the name of a schema or table, in both servers
@@ -351,10 +351,9 @@ def _require_privilege(
             code="too-much",
         )
     if privilege not in _ON_SERVER:
-        closest = closest_name(privilege, [*_ON_SERVER, *_WORDS])
         raise UsageError(
             f"The privilege {privilege!r} does not exist.",
-            f"Did you mean '{closest}'?" if closest else _EXAMPLE,
+            suggest(privilege, [*_ON_SERVER, *_WORDS], _EXAMPLE),
             code="unknown-privilege",
         )
     if schema is not None and schema.lower() in _READABLE:
@@ -385,10 +384,7 @@ def _unquote(name: str | None) -> str | None:
 
 
 def _missing(what: str, name: str, known: Iterable[str]) -> NotFoundError:
-    closest = closest_name(name, known)
     return NotFoundError(
         f"The server has no {what} named '{name}'.",
-        f"Did you mean '{closest}'?"
-        if closest
-        else ("Create it first, then grant privileges on it."),
+        suggest(name, known, "Create it first, then grant privileges on it."),
     )

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError, closest_name
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError, suggest
 from grampus.databases.model import FlavourName
 from grampus.databases.users.decide_role_grants import (
     RoleGrant,
@@ -143,12 +143,13 @@ def require_made(name: str, roles: Sequence[DatabaseRole], *, database: str) -> 
     found = find_role(name, roles)
     if found is not None:
         return found
-    closest = closest_name(name, [*USER_ROLES, *(role.name for role in roles)])
     raise NotFoundError(
         f"The database {database} has no role named '{name}'.",
-        f"Did you mean '{closest}'?"
-        if closest
-        else f"`grampus db role list {database}` shows the roles.",
+        suggest(
+            name,
+            [*USER_ROLES, *(role.name for role in roles)],
+            f"`grampus db role list {database}` shows the roles.",
+        ),
         code="unknown-role",
     )
 

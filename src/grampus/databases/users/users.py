@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from grampus.core.errors import NotFoundError, RefusedError, closest_name
+from grampus.core.errors import NotFoundError, RefusedError, suggest
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.layout import client_option_file, database_directory, server_daemon_name
 from grampus.databases.model import DatabaseRecord, Endpoint
@@ -187,10 +187,7 @@ class DatabaseUsers:
         names = [known.name for known in self.all(database) if known.host == "%"]
         if user in names:
             return
-        closest = closest_name(user, names)
         raise NotFoundError(
             f"The database {database} has no user named '{user}'.",
-            f"Did you mean '{closest}'?"
-            if closest
-            else f"`grampus db user list {database}` shows the users.",
+            suggest(user, names, f"`grampus db user list {database}` shows the users."),
         )
