@@ -25,6 +25,7 @@ lab_app = make_noun(
         "list": "grampus.cli.lab",
         "fault": "grampus.cli.lab_fault",
         "gateway": "grampus.cli.lab_gateway",
+        "monitoring": "grampus.cli.lab_monitoring",
         "osd-set": "grampus.cli.lab_osd_set",
     },
 )

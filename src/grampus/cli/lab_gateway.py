@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from grampus.cli.app import command, confirm, make_noun
-from grampus.cli.composition.gateway import lab_gateway
 from grampus.cli.composition.lab import LabSession
+from grampus.cli.composition.lab_parts import lab_part
 from grampus.cli.lab import lab_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -21,7 +21,7 @@ from grampus.cli.options import (
 from grampus.cli.output import make_output
 from grampus.databases.backup.opening import ensure_bucket
 from grampus.databases.backup.places import TargetPlace
-from grampus.lab.gateway import DEFAULT_BUCKET, LOCKED_BUCKET, credentials_file
+from grampus.lab.gateway import DEFAULT_BUCKET, GATEWAY, LOCKED_BUCKET, credentials_file
 
 gateway_app = make_noun("gateway", "Ceph's own S3 service on one host, for backups.", under=lab_app)
 
@@ -40,12 +40,12 @@ def gateway_up(
     session = LabSession(lab)
     buckets = f"Create the buckets {DEFAULT_BUCKET} and {LOCKED_BUCKET}"
     with session.breaking_lab(), session.progress, session.planning(dry_run=dry_run):
-        service = lab_gateway(session)
+        service = lab_part(session, GATEWAY)
         spec = service.plan_up(host, build_image=not dry_run)
         with session.runner.part_of_plan():
             service.up(spec)
         session.runner.propose(lambda: [buckets])
-        gateway = service.gateway(spec)
+        endpoint = spec.endpoint(session.require_lab())
         file = str(credentials_file(session.home, lab))
         place = TargetPlace(url=f"s3://{DEFAULT_BUCKET}", credentials=file)
         locked = place.model_copy(update={"url": f"s3://{LOCKED_BUCKET}"})
@@ -56,14 +56,14 @@ def gateway_up(
         {
             "lab": lab,
             "host": spec.host,
-            "endpoint": gateway.endpoint,
+            "endpoint": endpoint,
             "bucket": place.url,
             "locked_bucket": locked.url,
             "credentials": file,
         },
         {
             "gateway": f"running on {spec.host}",
-            "endpoint": gateway.endpoint,
+            "endpoint": endpoint,
             "bucket": place.url,
             "object lock": locked.url,
             "credentials": file,
@@ -81,9 +81,9 @@ def gateway_down(
 ) -> None:
     """Remove the gateway, with all buckets and backups in it."""
     session = LabSession(lab)
-    lab_gateway(session).require()
+    lab_part(session, GATEWAY).require()
     loss = "This deletes all buckets of the gateway and their contents. Continue?"
     confirm(loss, yes=yes or dry_run)
     with session.breaking_lab(), session.progress, session.planning(dry_run=dry_run):
-        lab_gateway(session).down()
+        lab_part(session, GATEWAY).down()
     make_output(output_format).text({"lab": lab}, f"The gateway of '{lab}' is removed.")

@@ -12,8 +12,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from grampus.ceph.cluster import CephCluster
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError
@@ -22,6 +20,7 @@ from grampus.hosts.any_host import AnyReachableHost
 from grampus.hosts.lab_host import LabFleet
 from grampus.hosts.port import Bind, DaemonSpec, Host, Limits
 from grampus.lab.model import LabSpec
+from grampus.lab.parts import PartKind, PartSpec
 from grampus.state.home import Home, write_atomically
 from grampus.state.operations import Step
 
@@ -49,14 +48,14 @@ _CERTIFICATE, _PRIVATE_KEY = "gateway.crt", "gateway.key"
 _CERTIFICATE_DAYS = 3650
 
 
-class GatewaySpec(BaseModel):
+class GatewaySpec(PartSpec):
     """A lab's gateway, with all that bringing it up needs."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    host: str
-    image_id: str  # the host image that holds the gateway
     port: int = GATEWAY_PORT
+
+    def endpoint(self, lab: LabSpec) -> str:
+        """Where clients on this machine reach it."""
+        return f"https://{lab.host_address(self.host)}:{self.port}"
 
 
 def gateway_daemon(host: str) -> str:
@@ -96,11 +95,6 @@ class LabGateway:
         self._clock = clock
         self._cluster = CephCluster(AnyReachableHost(fleet))
 
-    @property
-    def endpoint(self) -> str:
-        """Where clients on this machine reach it."""
-        return f"https://{self._lab.host_address(self._gateway.host)}:{self._gateway.port}"
-
     def up_steps(self, keep_record: Callable[[], None]) -> list[Step]:
         """The gateway, from whatever state it is in."""
         host = self._gateway.host
@@ -108,7 +102,7 @@ class LabGateway:
             Step("record", "Record the gateway", keep_record),
             Step("pools", "Create the gateway's pools", self.ensure_pools),
             Step("certificate", f"Create a certificate for {host}", self.ensure_certificate),
-            Step("gateway", f"Start the gateway on {host}", self.ensure_daemon),
+            Step("gateway", f"Start the gateway on {host}", self.ensure_daemons),
             Step("user", f"Create its user {GATEWAY_USER} and store the keys", self.ensure_user),
         ]
 
@@ -162,7 +156,7 @@ class LabGateway:
         )
         host.run(["mv", str(made), str(etc / _CERTIFICATE)])
 
-    def ensure_daemon(self) -> None:
+    def ensure_daemons(self) -> None:
         host = self._fleet.lab_host(self._gateway.host)
         keyring = self._cluster.ensure_client(
             f"rgw.{host.name}", {"mon": "allow rw", "osd": "allow rwx", "mgr": "allow rw"}
@@ -209,7 +203,10 @@ class LabGateway:
         ca_file = file.with_name(CA_FILE)
         write_atomically(ca_file, certificate.encode("ascii"), mode=0o600)
         text = render_credentials(
-            keys[0]["access_key"], keys[0]["secret_key"], self.endpoint, str(ca_file)
+            keys[0]["access_key"],
+            keys[0]["secret_key"],
+            self._gateway.endpoint(self._lab),
+            str(ca_file),
         )
         write_atomically(file, text.encode("ascii"), mode=0o600)
 
@@ -260,3 +257,13 @@ class LabGateway:
 
 def _keyring_of(host: Host) -> str:
     return f"ceph.client.rgw.{host.name}.keyring"
+
+
+GATEWAY = PartKind(
+    "gateway",
+    GATEWAY_RECORD,
+    GatewaySpec,
+    # The same Ceph, from the same suite.
+    image_of=lambda lab: f"{lab.image_name}-gateway",
+    make_steps=LabGateway,
+)

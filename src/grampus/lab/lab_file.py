@@ -7,15 +7,15 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from grampus.core.errors import GrampusError, NotFoundError
-from grampus.lab.gateway import GATEWAY_RECORD
 from grampus.lab.model import LAB_RECORD
 from grampus.lab.osd_set import OSD_SET_RECORD
+from grampus.lab.parts import PARTS
 from grampus.state.home import Home, write_atomically
 from grampus.state.store import Store
 from grampus.state.stored import StoredRecord, put_record, records_of_lab
 
 _RECORDS = TypeAdapter(list[StoredRecord])
-_KINDS = frozenset({LAB_RECORD, GATEWAY_RECORD, OSD_SET_RECORD})
+_KINDS = frozenset({LAB_RECORD, OSD_SET_RECORD, *PARTS})
 
 
 def lab_file(home: Home, lab: str) -> Path:

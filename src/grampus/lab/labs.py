@@ -24,8 +24,6 @@ from grampus.hosts.media import MediaName
 from grampus.hosts.port import DaemonStatus
 from grampus.lab.bootstrap import ClusterBootstrap
 from grampus.lab.decide_loss import decide_copies_left, decide_keeps_quorum
-from grampus.lab.gateway import LabGateway
-from grampus.lab.gateway_service import find_gateway
 from grampus.lab.images.cache import HostImages
 from grampus.lab.model import (
     DEFAULT_LAB,
@@ -55,6 +53,7 @@ from grampus.lab.operation_kinds import (
 )
 from grampus.lab.osd_set import OsdSet, find_osd_sets
 from grampus.lab.osd_set_service import OsdSetService
+from grampus.lab.parts import restart_steps
 from grampus.lab.teardown import LabTeardown
 from grampus.operations.runner import OperationRunner, Subject
 from grampus.state.home import Home
@@ -488,7 +487,7 @@ class LabService:
             *self._osd_set_steps(spec, fleet),
             Step("pool", "Create the pool for databases", bootstrap.ensure_pool),
             Step("health", "Wait for HEALTH_OK", bootstrap.wait_until_healthy),
-            *self._gateway_steps(spec, fleet),
+            *restart_steps(spec, self._home, self._store, fleet, self._clock),
         ]
 
     def _osd_set_steps(self, spec: LabSpec, fleet: LabFleet) -> list[Step]:
@@ -499,14 +498,6 @@ class LabService:
             return []
         noun = "OSD set" if count == 1 else "OSD sets"
         return [Step("osd-sets", f"Start {count} {noun}", sets.ensure_all)]
-
-    def _gateway_steps(self, spec: LabSpec, fleet: LabFleet) -> list[Step]:
-        """The object gateway again, where the lab has one."""
-        gateway = find_gateway(self._store, spec.name)
-        if gateway is None:
-            return []
-        steps = LabGateway(spec, gateway, self._home, fleet, self._clock)
-        return [Step("gateway", f"Start the gateway on {gateway.host}", steps.ensure_daemon)]
 
     def _make_network(self, spec: LabSpec) -> None:
         with self._network_lock.held():

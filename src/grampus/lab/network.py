@@ -33,6 +33,8 @@ NAMESPACES = Path("/run/netns")
 # MONs, then OSDs and MGRs (`ms_bind_port_min` to `ms_bind_port_max` of Ceph 17 and later).
 CEPH_PORTS = ("3300", "6789", "6800-7568")
 _SIDES = ("dport", "sport")
+# A token bucket that holds no packet: it drops all of them.
+_DROP_ALL = ("root", "tbf", "rate", "8bit", "burst", "1", "limit", "1")
 # Behind that of what is local, before that of the main table.
 _EXCEPT, _REJECT = "6799", "6800"
 # `ip netns add` turns /run/netns into a mount; this file says that it was a lab who caused it.
@@ -125,7 +127,8 @@ def set_host_link(spec: LabSpec, host: str, *, up: bool) -> None:
 def render_partition_rules(partition: PartitionName) -> list[tuple[str, ...]]:
     """Arguments of `ip rule add`, in the namespace of the host that is to be cut off.
 
-    None for `controller`: commands come to a lab host without its network.
+    None for `controller`, since commands come to a lab host without its network; none for one
+    direction, which rules cannot tell.
     """
     tcp = ("ipproto", "tcp")
     ceph = [(*tcp, side, ports) for side in _SIDES for ports in CEPH_PORTS]
@@ -135,7 +138,7 @@ def render_partition_rules(partition: PartitionName) -> list[tuple[str, ...]]:
         case "clients":
             exceptions = [("pref", _EXCEPT, *match, "lookup", "main") for match in ceph]
             return [*exceptions, ("unreachable", "pref", _REJECT, *tcp)]
-        case "controller":
+        case "controller" | "incoming" | "outgoing":
             return []
 
 
@@ -144,19 +147,41 @@ def ensure_partition(spec: LabSpec, host: str, partition: PartitionName) -> None
 
     Rules that match ports reject what the host sends, so that nothing comes about in either
     direction. What the host says to itself passes: an OSD on it goes on hearing its own clients.
+    One direction is cut at the end of the link that sends.
     """
     ensure_no_partition(spec, host)
     # First: whoever finds the note heals the host, also if this was killed.
     ensure_partition_noted(spec.run_dir, host, partition)
     for rule in render_partition_rules(partition):
         _rule(spec, host, "add", rule)
+    device = _sender(spec, host, partition)
+    if device is not None:
+        run_command(["tc", *device[0], "qdisc", "replace", "dev", device[1], *_DROP_ALL])
+
+
+def _sender(
+    spec: LabSpec, host: str, partition: PartitionName | None
+) -> tuple[tuple[str, ...], str] | None:
+    """The end of the host's link that sends what is to be lost: options of `tc`, and its name."""
+    match partition:
+        case "incoming":
+            return (), spec.host_link(host)
+        case "outgoing":
+            return ("-netns", spec.host_namespace(host)), HOST_INTERFACE
+        case _:
+            return None
 
 
 def ensure_no_partition(spec: LabSpec, host: str) -> None:
     """Let the host reach all its peers; its link is another matter."""
-    if observe_partition(spec.run_dir, host) is None:
+    partition = observe_partition(spec.run_dir, host)
+    if partition is None:
         return
     if is_mounted(NAMESPACES / spec.host_namespace(host)):
+        device = _sender(spec, host, partition)
+        if device is not None:
+            # It fails where nothing was cut yet.
+            run_command(["tc", *device[0], "qdisc", "del", "dev", device[1], "root"], check=False)
         for preference in (_EXCEPT, _REJECT):
             while _rule(spec, host, "del", ("pref", preference)):
                 pass

@@ -1,4 +1,7 @@
-"""The kinds of operations on a lab. A new one takes the place of one that was interrupted."""
+"""The kinds of operations on a lab. A new one takes the place of one that was interrupted.
+
+Those on its optional parts are in `parts.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from grampus.lab.gateway import GatewaySpec
 from grampus.lab.model import LabSpec
 from grampus.lab.osd_set import OsdSet
 from grampus.operations.operation_type import OperationType
@@ -41,14 +43,6 @@ class LabSteps(Protocol):
     def down_steps(self, spec: LabSpec, *, keep: bool) -> list[Step]: ...
 
 
-class GatewaySteps(Protocol):
-    """What knows the steps of its gateway."""
-
-    def up_steps(self, spec: GatewaySpec) -> list[Step]: ...
-
-    def down_steps(self, spec: GatewaySpec) -> list[Step]: ...
-
-
 class OsdSetSteps(Protocol):
     """What knows the steps of its OSD sets."""
 
@@ -70,20 +64,6 @@ LAB_DOWN = OperationType[LabSteps, LabDownOrder](
     "end of the lab",
     document=LabDownOrder,
     build=lambda lab, order: lab.down_steps(order.lab, keep=order.keep),
-    when_cut_off="finish",
-)
-GATEWAY_UP = OperationType[GatewaySteps, GatewaySpec](
-    "gateway.up",
-    "start of the gateway of the lab",
-    document=GatewaySpec,
-    build=lambda gateway, spec: gateway.up_steps(spec),
-    when_cut_off="finish",
-)
-GATEWAY_DOWN = OperationType[GatewaySteps, GatewaySpec](
-    "gateway.down",
-    "end of the gateway of the lab",
-    document=GatewaySpec,
-    build=lambda gateway, spec: gateway.down_steps(spec),
     when_cut_off="finish",
 )
 ADD_OSD_SET = OperationType[OsdSetSteps, OsdSet](

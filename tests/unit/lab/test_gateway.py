@@ -7,38 +7,25 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import cast
 
 import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, UsageError
-from grampus.core.progress import SilentProgress
-from grampus.hosts.lab_host import LabFleet
 from grampus.hosts.port import DaemonSpec
-from grampus.lab.gateway import CA_FILE, POOLS, LabGateway, credentials_file
-from grampus.lab.gateway_service import GatewayService, find_gateway
-from grampus.lab.images.cache import HostImages
-from grampus.state.home import Home
-from grampus.state.operations import OperationJournal
-from grampus.state.store import Store
-from tests.fakes.clock import FakeClock
+from grampus.lab.gateway import CA_FILE, GATEWAY, POOLS, GatewaySpec, credentials_file
 from tests.fakes.hosts import FakeFile
-from tests.fakes.interruption import Fuse, Killed, burn_points
-from tests.fakes.lab_host import FakeCeph, FakeLabFleet, FakeLabHost
-from tests.unit.operation_runner import make_runner
+from tests.fakes.interruption import Fuse
+from tests.fakes.lab_host import FakeCeph
+from tests.unit.lab.part_world import PartCeph, PartHost, PartWorld, check_cut_off_anywhere
 
 from .test_bootstrap import SPEC
 
 SECRET = "secret-of-the-gateway"
-REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 @dataclass
-class GatewayCeph(FakeCeph):
-    """A cluster whose MONs are elsewhere, and whose pools can go."""
-
-    def running(self, kind: str) -> list[str]:
-        return ["h1"] if kind == "mon" else super().running(kind)
+class GatewayCeph(PartCeph):
+    """A cluster whose pools can go."""
 
     def answer(self, argv: Sequence[str], stdin: str | None) -> tuple[int, str]:
         match list(argv):
@@ -62,15 +49,12 @@ class GatewayCeph(FakeCeph):
         return super().answer(argv, stdin)
 
 
-class GatewayHost(FakeLabHost):
+class GatewayHost(PartHost):
     """A host that can run the gateway, when it has a key and a certificate."""
 
     def __init__(self, name: str, address: str, ceph: FakeCeph, fuse: Fuse) -> None:
         super().__init__(name, address, ceph, fuse)
         self.users: set[str] = set()
-
-    def has_mon(self) -> bool:
-        return False
 
     def _can_start(self, spec: DaemonSpec) -> bool:
         etc = self.data_dir / "etc-ceph"
@@ -107,64 +91,18 @@ class GatewayHost(FakeLabHost):
         return 0, json.dumps({"keys": [{"access_key": "A", "secret_key": SECRET}]})
 
 
-class World:
-    """One GRAMPUS_HOME and hosts; each service is a new process."""
-
-    def __init__(self, root: Path) -> None:
-        self.fuse = Fuse()
-        self.ceph = GatewayCeph()
-        self.hosts = [
-            GatewayHost(name, SPEC.host_address(name), self.ceph, self.fuse)
-            for name in SPEC.host_names
-        ]
-        self.home = Home(root)
-        self.store = Store(self.home.store_file)
-        self.clock = FakeClock()
-        self.journal = OperationJournal(self.store, self.clock)
-
-    def service(self, image: str = "sid") -> GatewayService:
-        return GatewayService(
-            SPEC.model_copy(update={"image_name": image}),
-            self.home,
-            self.store,
-            make_runner(SPEC.name, self.store, self.journal, self.clock),
-            HostImages(self.home, REPOSITORY / "images", self.clock),
-            cast(LabFleet, FakeLabFleet(list(self.hosts))),
-            self.clock,
-            SilentProgress(),
-        )
-
-    def up(self) -> LabGateway:
-        service = self.service()
-        spec = service.plan_up(None, build_image=False)
-        service.up(spec)
-        return service.gateway(spec)
-
-    def left(self) -> dict[str, object]:
-        """All that a gateway is made of."""
-        secrets = self.home.secrets_dir(SPEC.name)
-        return {
-            "pools": sorted(self.ceph.pools),
-            "users": sorted(self.ceph.users),
-            "files": sorted(str(path) for host in self.hosts for path in host.files),
-            "daemons": [status for host in self.hosts for status in host.observe_daemons()],
-            "secrets": sorted(p.name for p in secrets.glob("*")) if secrets.exists() else [],
-            "record": find_gateway(self.store, SPEC.name),
-            "unfinished": self.journal.unfinished(SPEC.name),
-        }
-
-    def close(self) -> None:
-        self.store.close()
+def make_world(root: Path) -> PartWorld[GatewaySpec]:
+    return PartWorld(root, GATEWAY, GatewayCeph(), GatewayHost)
 
 
 def test_gateway_comes_up_with_keys_for_its_owner_alone(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = make_world(tmp_path)
     gateway = world.up()
     file = credentials_file(world.home, SPEC.name)
     for path in (file, file.with_name(CA_FILE)):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert SECRET in file.read_text()
-    assert gateway.endpoint in file.read_text()
+    assert gateway.endpoint(SPEC) in file.read_text()
     assert {
         pool: found["application"] for pool, found in world.ceph.pools.items()
     } == dict.fromkeys(POOLS, "rgw")
@@ -178,44 +116,22 @@ def test_gateway_comes_up_with_keys_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_after_down(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = make_world(tmp_path)
     empty = world.left()
     world.up()
-    world.service().down()
+    world.down()
     assert world.left() == empty
     with pytest.raises(NotFoundError, match="gateway up"):
-        world.service().down()
+        world.down()
     world.close()
 
 
-@pytest.mark.parametrize("goes", ["up", "down"])
-def test_cut_off_anywhere_the_next_call_ends_it(tmp_path: Path, goes: str) -> None:
-    whole = World(tmp_path / "whole")
-    whole.up()
-    if goes == "down":
-        whole.service().down()
-    expected = whole.left()
-    whole.close()
-    for point in burn_points():
-        world = World(tmp_path / str(point))
-        if goes == "down":
-            world.up()
-        world.fuse.left = point
-        act = world.up if goes == "up" else world.service().down
-        try:
-            act()
-        except Killed:
-            act()
-            assert world.left() == expected, f"killed at {point}"
-            world.close()
-            continue
-        world.close()
-        assert point > 10
-        return
+def test_cut_off_anywhere_the_next_call_ends_it(tmp_path: Path) -> None:
+    check_cut_off_anywhere(make_world, tmp_path)
 
 
 def test_gateway_stays_where_it_is(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = make_world(tmp_path)
     world.up()
     assert world.service().plan_up("h3").host == "h3"
     with pytest.raises(UsageError, match="on h3, not on h1"):
@@ -224,7 +140,7 @@ def test_gateway_stays_where_it_is(tmp_path: Path) -> None:
 
 
 def test_lab_of_another_image_has_no_gateway(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = make_world(tmp_path)
     with pytest.raises(UsageError) as caught:
         world.service("trixie").plan_up(None)
     assert caught.value.code == "no-gateway"
@@ -232,7 +148,7 @@ def test_lab_of_another_image_has_no_gateway(tmp_path: Path) -> None:
 
 
 def test_gateway_that_ends_says_why(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = make_world(tmp_path)
     service = world.service()
     spec = service.plan_up(None, build_image=False)
     world.hosts[-1]._can_start = lambda _spec: False  # type: ignore[method-assign]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -28,11 +29,12 @@ def test_from_clients_all_but_ceph_is_rejected() -> None:
     assert all(rule.endswith(" lookup main") for rule in exceptions)
 
 
-def test_from_the_controller_the_network_goes_on() -> None:
-    assert words("controller") == []
+@pytest.mark.parametrize("partition", ["controller", "incoming", "outgoing"])
+def test_no_rules_for_what_they_cannot_tell(partition: PartitionName) -> None:
+    assert words(partition) == []
 
 
-@pytest.mark.parametrize("partition", ["ceph", "clients", "controller"])
+@pytest.mark.parametrize("partition", get_args(PartitionName))
 def test_it_is_noted_for_one_host_until_it_is_healed(
     tmp_path: Path, partition: PartitionName
 ) -> None:

@@ -36,6 +36,7 @@ AT_RENAME: Mapping[str, str] = {
     "lab": "is about no database",
     "lab-osd-set": "is about no database",
     "lab-gateway": "is about no database",
+    "lab-monitoring": "is about no database",
     "pool-removal-leave": "is about no database",
     "bench-own-cluster": "is about no database",
     "bench-pool": "is about no database",

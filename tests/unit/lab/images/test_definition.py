@@ -39,6 +39,7 @@ def test_the_definitions_of_the_repository() -> None:
         "sid": ("sid", ("mysql",)),
         "sid-gateway": ("sid", ()),
         "sid-guest": ("sid", ()),
+        "sid-monitoring": ("sid", ()),
         "trixie": ("trixie", ("mariadb",)),
     }
     assert {name for name, d in definitions.items() if d.runs_hosts} == {
