@@ -176,7 +176,8 @@ def _databases(session: Session, records: DatabaseRecords) -> list[Metric]:
             1,
         )
         wanted.add_metric([name], record.desired == "running")
-        failed.add_metric([name], records.find_failure(name) is not None)
+        failure = records.find_failure(name)
+        failed.add_metric([name], failure is not None and failure.is_down)
     lasting = warning_history(session).lasting_of_kind("")
     for place, count in Counter((one.warned.subject, one.warned.kind) for one in lasting).items():
         warnings.add_metric(place, count)

@@ -55,6 +55,11 @@ class ServerFailure(BaseModel):
     started_at: datetime | None = None  # the last restart that succeeded
     problem: str = ""  # why the last restart failed
 
+    @property
+    def is_down(self) -> bool:
+        """Whether it was down at the last look; a failure lasts until it is up for a while."""
+        return self.started_at is None
+
 
 def classify_end(out_of_memory: int, log: str | None) -> ServerEnd:
     """How a server ended, from the kernel's count and the end of its log; None: there is none."""

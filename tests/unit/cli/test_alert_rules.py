@@ -82,3 +82,23 @@ def test_no_metric_has_a_label_that_prometheus_sets_itself() -> None:
 
 def test_the_page_lists_every_metric() -> None:
     assert known_metrics() == set(_METRIC.findall(PAGE))
+
+
+def test_a_counter_is_there_before_the_first_event_that_an_alert_is_about() -> None:
+    """`increase()` of one that appears with its first event is 0."""
+    registry = CollectorRegistry()
+    ControllerMetrics(registry, FakeClock())
+    there = {
+        sample.labels["kind"]
+        for metric in registry.collect()
+        for sample in metric.samples
+        if sample.name == "grampus_controller_events_total"
+    }
+    exprs = [rule["expr"] for group in RULES["groups"] for rule in group["rules"]]
+    wanted = {
+        kind
+        for expr in exprs
+        for kind in re.findall(r'grampus_controller_events_total\{kind="([^"]+)"\}', expr)
+    }
+    assert wanted
+    assert wanted <= there

@@ -17,6 +17,7 @@ from grampus.cli.serve_metrics import Exporter, parse_metrics_place
 from grampus.core.errors import GrampusError, RefusedError, UsageError
 from grampus.databases.controller.due_jobs import ControllerEvent, DueJob
 from grampus.databases.model import HostMaintenance
+from grampus.databases.server_end import ServerEnd, note_failure, note_restart
 from grampus.state.warnings import Warned, WarningHistory
 from grampus.volumes.live import JournalStatus, LiveVolume
 from tests.fakes.clock import FakeClock
@@ -207,3 +208,17 @@ def test_places(text: str, expected: tuple[str, int] | None) -> None:
         return
     with pytest.raises(UsageError, match="not an address"):
         parse_metrics_place(text)
+
+
+def test_a_server_that_runs_again_is_not_shown_as_failed(world: FailoverWorld) -> None:
+    """Its failure is kept for a while, so that a server that fails again waits longer."""
+    records, now = world.service().operations.records, world.clock.now()
+    failure = note_failure(None, ServerEnd(kind="signal"), now)
+    records.put_failure("demo", failure)
+    reader = Reader(world)
+    with reader.exporter.serving():
+        assert reader.read()["grampus_database_failed", "demo"] == 1
+        records.put_failure("demo", note_restart(failure, now))
+        assert reader.read()["grampus_database_failed", "demo"] == 0
+        records.put_failure("demo", note_restart(failure, now, "No room."))
+        assert reader.read()["grampus_database_failed", "demo"] == 1

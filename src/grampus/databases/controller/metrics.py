@@ -14,6 +14,13 @@ from grampus.databases.controller.due_jobs import ControllerEvent, DueJob, Sessi
 _RUN_BUCKETS = (0.05, 0.2, 1, 5, 20, 60, 300, 1800)
 # Not `job`: Prometheus gives each metric a label of that name, and would rename ours.
 _JOB = "controller_job"
+# Events for which there are alerts, by their jobs. A counter that appears with its first event has
+# no increase then: Prometheus must have seen it at 0 before.
+_ALERTED = (
+    ("failover", "failed-over"),
+    ("clients", "server-restarted"),
+    ("servers", "server-restarted"),
+)
 _PHASE_BUCKETS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 60)
 
 
@@ -47,6 +54,8 @@ class ControllerMetrics:
             [_JOB, "level", "kind"],
             registry=registry,
         )
+        for job, kind in _ALERTED:
+            self._events.labels(job, "done", kind)
         self._phases = Histogram(
             "grampus_failover_seconds",
             "Failovers of the controller: time from the first sign of a loss to the end of a "
