@@ -76,14 +76,15 @@ def kill_host(
 
 
 # From what a host is cut off.
-CutFrom = Literal["ceph", "clients", "controller", "all"]
+CutFrom = Literal["ceph", "clients", "controller", "incoming", "outgoing", "all"]
 CutFromOption = Annotated[
     CutFrom,
     typer.Option(
         "--from",
         metavar="PEERS",
         help="The peers to cut off: ceph (no storage network), clients (only Ceph is reachable), "
-        "controller (Grampus cannot run commands there) or all.",
+        "controller (Grampus cannot run commands there), incoming or outgoing (packets of one "
+        "direction are lost), or all.",
     ),
 ]
 
@@ -132,6 +133,8 @@ _PEERS: dict[CutFrom, str] = {
     ),
     "clients": "all but Ceph",
     "controller": "Grampus: no command runs there until `grampus lab fault heal`",
+    "incoming": "all that others send to it",
+    "outgoing": "all to which it sends: its packets are lost",
     "all": "the network",
 }
 

@@ -45,8 +45,10 @@ from grampus.state.home import ensure_same, read_if_there, require_below, write_
 
 HOST_INTERFACE = "eth0"
 # What a lab host can be cut off from while its link is up: the cluster, the clients of its
-# databases, or whoever runs commands on it.
-PartitionName = Literal["ceph", "clients", "controller"]
+# databases, whoever runs commands on it, or all packets of one direction, seen from the host.
+PartitionName = Literal["ceph", "clients", "controller", "incoming", "outgoing"]
+# Commands come to a lab host without its network, so it is Grampus that obeys these.
+_CUT_FROM_GRAMPUS: tuple[PartitionName, ...] = ("controller", "incoming", "outgoing")
 
 
 @dataclass(frozen=True)
@@ -337,7 +339,7 @@ class LabHost:
                 f"The host {self.name} cannot be reached: its link is down.",
                 "`grampus lab fault heal` reconnects it.",
             )
-        if self.observe_partition() == "controller":
+        if self.observe_partition() in _CUT_FROM_GRAMPUS:
             raise HostUnreachableError(
                 f"The host {self.name} cannot be reached: it is cut off from Grampus.",
                 "`grampus lab fault heal` reconnects it.",
@@ -398,7 +400,8 @@ class LabFleet:
 
     def is_reachable(self, name: str) -> bool:
         host = self.lab_host(name)
-        return host.is_linked() and host.observe_partition() != "controller" and host.is_up()
+        is_cut_off = host.observe_partition() in _CUT_FROM_GRAMPUS
+        return host.is_linked() and not is_cut_off and host.is_up()
 
     def reaches_cluster(self, name: str) -> bool:
         return self.is_reachable(name) and self.lab_host(name).observe_partition() != "ceph"
