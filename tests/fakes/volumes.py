@@ -17,6 +17,7 @@ from grampus.volumes.decide_identity import is_same_volume
 from grampus.volumes.model import (
     Attachment,
     CloneSource,
+    DriverFault,
     EncryptionName,
     Lineage,
     MeasuredSnapshots,
@@ -220,8 +221,9 @@ class FakeVolumes:
     def find_silent(self, names: Collection[str]) -> set[str]:
         return self.silent & set(names)
 
-    def find_stuck(self, names: Collection[str]) -> set[str]:
-        return self.stuck & set(names)
+    def find_driver_faults(self, names: Collection[str]) -> dict[str, DriverFault]:
+        ended: dict[str, DriverFault] = dict.fromkeys(self.dead_drivers & set(names), "ended")
+        return {**dict.fromkeys(self.stuck & set(names), "stuck"), **ended}
 
     def end_driver(self, name: str) -> None:
         self._fuse.burn()

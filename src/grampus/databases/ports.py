@@ -13,6 +13,7 @@ from grampus.volumes.migrating import MigrateOrder
 from grampus.volumes.model import (
     Attachment,
     CloneSource,
+    DriverFault,
     EncryptionName,
     Lineage,
     MeasuredSnapshots,
@@ -135,8 +136,8 @@ class VolumePort(Protocol):
         """Those of these volumes whose requests wait for a cluster that does not answer."""
         ...
 
-    def find_stuck(self, names: Collection[str]) -> set[str]:
-        """Those of these volumes whose driver runs and gives no answer, for seconds."""
+    def find_driver_faults(self, names: Collection[str]) -> dict[str, DriverFault]:
+        """Those of these volumes whose driver has ended, or gives no answer for seconds."""
         ...
 
     def end_driver(self, name: str) -> None:

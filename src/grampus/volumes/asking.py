@@ -17,11 +17,10 @@ from grampus.core.errors import GrampusError, RefusedError
 from grampus.hosts.port import Fleet, Host
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.decide_clients import decide_silent_owner, owner_is_silent
-from grampus.volumes.drivers.export import is_daemon_running
 from grampus.volumes.drivers.port import ClientAnswer, Driver, MapRequest
 from grampus.volumes.drivers.volumed_states import observe_states, status_socket
 from grampus.volumes.live import LiveVolume, note_missing_log, parse_status
-from grampus.volumes.model import VolumeRecord
+from grampus.volumes.model import DriverFault, VolumeRecord
 
 # A client renews its watch every 5 s, and the watch lasts 30 s: one that had an answer a moment ago
 # keeps its watch for longer than this.
@@ -77,28 +76,43 @@ class Asking:
                 found[record.spec.name] = self._read(record, answers.get(socket))
         return found
 
-    def find_stuck(self, records: Iterable[VolumeRecord]) -> set[str]:
-        """Volumes whose volumed runs and gives no answer within seconds, by name.
+    def find_driver_faults(self, records: Iterable[VolumeRecord]) -> dict[str, DriverFault]:
+        """Attached volumes whose driver has ended, or runs and gives no answer within seconds.
 
-        Nothing is said of a host that cannot be asked.
+        Only volumed can be asked; of other drivers it is seen whether they run. Nothing is said of
+        a host that cannot be asked.
         """
-        stuck = set()
-        for name, asked in self._sockets(records).items():
+        faults: dict[str, DriverFault] = {}
+        records = list(records)
+        sockets = self._sockets(records)
+        for name, attached in self._attached(records).items():
             if not self._fleet.is_reachable(name):
                 continue
-            host = self._fleet.host(name)
+            host, asked = self._fleet.host(name), sockets.get(name, {})
             try:
-                answers = observe_states(host, list(asked))
-                silent = [record for socket, record in asked.items() if socket not in answers]
-                stuck |= {one.spec.name for one in silent if self._runs_driver(host, one)}
+                answers = observe_states(host, list(asked)) if asked else {}
+                well = {record.spec.name for socket, record in asked.items() if socket in answers}
+                in_doubt = {one: daemon for one, daemon in attached.items() if one not in well}
+                running = _running_daemons(host) if in_doubt else set()
             except GrampusError:
                 continue
-        return stuck
+            mute = {record.spec.name for record in asked.values()} - well
+            for one, daemon in in_doubt.items():
+                if daemon not in running:
+                    faults[one] = "ended"
+                elif one in mute:
+                    faults[one] = "stuck"
+        return faults
 
-    def _runs_driver(self, host: Host, record: VolumeRecord) -> bool:
-        driven = self._attacher.driver_of(record)
-        daemon = None if driven is None else driven[0].daemon(driven[1])
-        return daemon is not None and is_daemon_running(host, daemon)
+    def _attached(self, records: Iterable[VolumeRecord]) -> dict[str, dict[str, str]]:
+        """The daemon that drives each attached volume, by host; the kernel's drivers have none."""
+        by_host: dict[str, dict[str, str]] = {}
+        for record in records:
+            driven = self._attacher.driver_of(record)
+            daemon = None if driven is None else driven[0].daemon(driven[1])
+            if daemon is not None and record.attachment is not None:
+                by_host.setdefault(record.attachment.host, {})[record.spec.name] = daemon
+        return by_host
 
     def _sockets(
         self, records: Iterable[VolumeRecord]
@@ -214,3 +228,7 @@ class Asking:
 def _not_answered(record: VolumeRecord, answer: ClientAnswer) -> RefusedError:
     why = f"the cluster does not answer the client on that host ({answer.said})"
     return owner_is_silent(record, why)
+
+
+def _running_daemons(host: Host) -> set[str]:
+    return {one.name for one in host.observe_daemons() if one.state == "running"}

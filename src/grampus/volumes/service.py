@@ -28,6 +28,7 @@ from grampus.volumes.local_logs import Aside
 from grampus.volumes.model import (
     Attachment,
     CloneSource,
+    DriverFault,
     DriverName,
     EncryptionName,
     Lineage,
@@ -304,13 +305,13 @@ class VolumeService:
             name for name, live in states.items() if isinstance(live, LiveVolume) and live.is_silent
         }
 
-    def find_stuck(self, names: Collection[str]) -> set[str]:
-        """Those of these volumes whose driver runs and gives no answer, for seconds.
+    def find_driver_faults(self, names: Collection[str]) -> dict[str, DriverFault]:
+        """Those of these volumes whose driver has ended, or runs and gives no answer for seconds.
 
         A volume that cannot be asked is not among them.
         """
         records = [record for name in names if (record := self._records.find(name)) is not None]
-        return self._asking.find_stuck(records)
+        return self._asking.find_driver_faults(records)
 
     def end_driver(self, name: str) -> None:
         """Kill the driver of an attached volume; the next attachment replaces it.

@@ -52,19 +52,19 @@ def test_who_runs_and_gives_no_answer_is_stuck_and_can_be_replaced(world: World)
         world.create(name)
     world.service().ensure_attached("demo", "h1")
     names = ["demo", "shop", "nobody"]
-    assert world.service().find_stuck(names) == set()
+    assert world.service().find_driver_faults(names) == {}
     world.h1.is_volumed_mute = True
-    assert world.service().find_stuck(names) == {"demo"}
-    assert world.service().find_stuck(["shop"]) == set()
+    assert world.service().find_driver_faults(names) == {"demo": "stuck"}
+    assert world.service().find_driver_faults(["shop"]) == {}
     world.h1.up = False
-    assert world.service().find_stuck(names) == set(), "nobody knows"
+    assert world.service().find_driver_faults(names) == {}, "nobody knows"
     world.h1.up = True
     world.service().end_driver("demo")
-    assert world.service().find_stuck(names) == set(), "it does not run"
+    assert world.service().find_driver_faults(names) == {"demo": "ended"}
     world.h1.is_volumed_mute = False
     former = world.image.lock
     world.service().ensure_attached("demo", "h1")
-    assert world.service().find_stuck(names) == set()
+    assert world.service().find_driver_faults(names) == {}
     assert former in world.cluster.blocklist, "its client is fenced before the image is opened"
 
 

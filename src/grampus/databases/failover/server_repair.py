@@ -9,12 +9,14 @@ from grampus.core.errors import GrampusError
 from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.controller.retries import Retries
 from grampus.databases.failover.host_maintenance import HostMaintenances
-from grampus.databases.failover.server_states import decide_server_action
+from grampus.databases.failover.server_states import ServerStateName, decide_server_action
 from grampus.databases.failover.server_watch import SeenServer, ServerMemory, ServerWatch
 from grampus.databases.layout import server_daemon_name
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.service import DatabaseService
 
+# What is wrong is the driver of the volume.
+DRIVER_STATES: tuple[ServerStateName, ...] = ("volume-stuck", "driver-ended")
 RETRY_AFTER_S, MOST_RETRY_S = 15.0, 300.0
 
 
@@ -70,8 +72,8 @@ def repair_server(
     name = seen.database
     try:
         if decide_server_action(seen.state) == "restart":
-            if seen.state.name == "volume-stuck":
-                ensure_stuck_driver_absent(databases.operations, name, seen.host)
+            if seen.state.name in DRIVER_STATES:
+                ensure_useless_driver_absent(databases.operations, name, seen.host)
             else:
                 ensure_hung_server_absent(databases.operations, name, seen.host)
             databases.start(name)
@@ -102,15 +104,17 @@ def _is_manual(operations: DatabaseOperations, seen: SeenServer) -> bool:
     return moves and record is not None and record.spec.failover == "manual"
 
 
-def ensure_stuck_driver_absent(operations: DatabaseOperations, name: str, host: str) -> None:
+def ensure_useless_driver_absent(operations: DatabaseOperations, name: str, host: str) -> None:
     """End a volume's driver that does not answer, if its database is on `host` and it is still so.
+
+    One that has ended by itself leaves a server without a disk, which the start replaces.
 
     First the driver: a server that waits for its disk cannot end. Starting the database fences the
     driver's client before the image is opened again. Raises as `ensure_hung_server_absent`.
     """
     with operations.locked(name):
         is_there = operations.ready(name).spec.host == host
-        if is_there and ServerWatch(operations, ServerMemory()).is_still_stuck(name):
+        if is_there and ServerWatch(operations, ServerMemory()).is_driver_still_useless(name):
             operations.volumes.end_driver(name)
 
 
@@ -149,8 +153,15 @@ def repair_event(repair: Repair) -> ControllerEvent:
             repair.problem.remedy,
         )
     if action == "restart":
-        what = "driver of its volume" if repair.seen.state.name == "volume-stuck" else "server"
-        text = f"The {what} of {name} did not answer. It was killed, and {name} started again."
+        match repair.seen.state.name:
+            case "driver-ended":
+                text = f"The driver of the volume of {name} had ended. {name} was started again."
+            case "volume-stuck":
+                text = f"The driver of the volume of {name} did not answer. It was killed, and "
+                text += f"{name} started again."
+            case _:
+                text = f"The server of {name} did not answer. It was killed, and {name} started "
+                text += "again."
         return ControllerEvent(name, "server-restarted", text, "done", {"host": repair.host})
     text = f"The database {name} runs on {repair.host} now, where clients can reach it."
     details = {"host": repair.host, "former_host": repair.seen.host}

@@ -12,15 +12,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from grampus.databases.failover.probing import PlaceAnswer
+from grampus.volumes.model import DriverFault
 
-ServerStateName = Literal["well", "suspect", "instance-hung", "volume-stuck", "clients-cut-off"]
-ServerSymptom = Literal["hung", "stuck", "cut-off"]
+ServerStateName = Literal[
+    "well", "suspect", "instance-hung", "volume-stuck", "driver-ended", "clients-cut-off"
+]
+ServerSymptom = Literal["hung", "stuck", "ended", "cut-off"]
 ServerAction = Literal["none", "restart", "move"]
 
 # A machine that is overloaded greets late: so this is far longer than for a lost host.
 HUNG_AFTER_S = 15.0
 CUT_OFF_AFTER_S = 10.0
 LEAST_SIGHTS = 3
+# Of a driver that has ended: nothing ends one by the way, and nothing but a start brings it back.
+LEAST_SIGHTS_OF_END = 2
 # One host that sees nobody may be cut off itself.
 LEAST_LOOKERS = 2
 
@@ -47,15 +52,20 @@ def is_suspicious(answer: PlaceAnswer) -> bool:
     return answer not in ("greets", "refused")
 
 
-def find_symptom(answers: Sequence[PlaceAnswer], *, is_stuck: bool = False) -> ServerSymptom | None:
+def find_symptom(
+    answers: Sequence[PlaceAnswer], *, driver: DriverFault | None = None
+) -> ServerSymptom | None:
     """What is wrong with a server, from what other hosts got at its address.
 
     A refused connection is none: the server is starting, or has ended, which its host tells. With
-    `is_stuck` the driver of its volume gives its own host no answer: a server may greet all the
-    same, and one that does not may wait for its volume.
+    a `driver` that is stuck a server may greet all the same, and one that does not may wait for its
+    volume. If the driver has ended, a server that listens has no disk any more, and may not have
+    noticed yet.
     """
-    if is_stuck:
+    if driver == "stuck":
         return "stuck"
+    if driver == "ended" and ("greets" in answers or "listens" in answers):
+        return "ended"
     if "greets" in answers or "refused" in answers:
         return None
     if "listens" in answers:
@@ -68,15 +78,15 @@ def follow_server(
     answers: Sequence[PlaceAnswer],
     began_s: float,
     *,
-    is_stuck: bool = False,
+    driver: DriverFault | None = None,
 ) -> ServerTrack:
     """The track after one more look, which began at `began_s`. No answers: nobody looked.
 
     Then only a driver is known to be well again: its own host asks it.
     """
-    if not answers and not is_stuck:
-        return ServerTrack() if track.symptom == "stuck" else track
-    symptom = find_symptom(answers, is_stuck=is_stuck)
+    if not answers and driver is None:
+        return ServerTrack() if track.symptom in ("stuck", "ended") else track
+    symptom = find_symptom(answers, driver=driver)
     if symptom is None:
         return ServerTrack()
     if symptom != track.symptom:
@@ -88,6 +98,11 @@ def classify_server(name: str, track: ServerTrack, now_s: float) -> ServerState:
     """The state of the server of the database `name`."""
     if track.symptom is None:
         return ServerState("well")
+    if track.symptom == "ended":
+        if track.sights < LEAST_SIGHTS_OF_END:
+            return ServerState("suspect")
+        evidence = f"The driver of the volume of {name} has ended, so its server has no disk."
+        return ServerState("driver-ended", evidence)
     after_s = CUT_OFF_AFTER_S if track.symptom == "cut-off" else HUNG_AFTER_S
     if track.sights < LEAST_SIGHTS or now_s - track.since_s < after_s:
         return ServerState("suspect")
@@ -114,6 +129,7 @@ _ACTIONS: dict[ServerStateName, ServerAction] = {
     "suspect": "none",
     "instance-hung": "restart",
     "volume-stuck": "restart",
+    "driver-ended": "restart",
     "clients-cut-off": "move",
 }
 

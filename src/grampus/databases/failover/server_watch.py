@@ -27,6 +27,7 @@ from grampus.databases.failover.server_states import (
 )
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.records import RunningPlace
+from grampus.volumes.model import DriverFault
 
 _COMMAND_TIMEOUT_S = 60.0
 # How often the drivers of volumes are asked whether they answer: a command on each host.
@@ -73,14 +74,14 @@ class ServerWatch:
         }
         began_s = operations.clock.monotonic_s()
         answers = self._ask_all(places, reachable)
-        stuck = self._find_stuck(places, began_s)
+        faults = self._find_driver_faults(places, began_s)
         now_s = operations.clock.monotonic_s()
         memory.tracks = {
             name: follow_server(
                 memory.tracks.get(name, ServerTrack()),
                 answers[name],
                 began_s,
-                is_stuck=name in stuck,
+                driver=faults.get(name),
             )
             for name in places
         }
@@ -97,14 +98,16 @@ class ServerWatch:
         hosts = [one.name for one in self._fleet.hosts() if self._fleet.is_reachable(one.name)]
         return find_symptom(self._ask_all({name: place}, hosts)[name]) == "hung"
 
-    def is_still_stuck(self, name: str) -> bool:
-        """Whether the driver of its volume runs and gives no answer, asked anew."""
-        return name in self._operations.volumes.find_stuck([name])
+    def is_driver_still_useless(self, name: str) -> bool:
+        """Whether the driver of its volume has ended or gives no answer, asked anew."""
+        return name in self._operations.volumes.find_driver_faults([name])
 
     # -- inside -------------------------------------------------------------------------------
 
-    def _find_stuck(self, places: Collection[str], now_s: float) -> set[str]:
-        """Databases whose volume's driver gives no answer, if it is time to ask.
+    def _find_driver_faults(
+        self, places: Collection[str], now_s: float
+    ) -> Mapping[str, DriverFault]:
+        """Databases whose volume's driver has ended or gives no answer, if it is time to ask.
 
         Those under suspicion are asked in each look.
         """
@@ -112,7 +115,7 @@ class ServerWatch:
         wanted = {name for name in places if _is_suspected(memory.tracks.get(name))}
         if now_s >= memory.asked_drivers_s + DRIVERS_EVERY_S:
             wanted, memory.asked_drivers_s = set(places), now_s
-        return self._operations.volumes.find_stuck(sorted(wanted)) if wanted else set()
+        return self._operations.volumes.find_driver_faults(sorted(wanted)) if wanted else {}
 
     def _ask_all(
         self, places: Mapping[str, RunningPlace], reachable: Collection[str]
@@ -143,4 +146,4 @@ class ServerWatch:
 
 
 def _is_suspected(track: ServerTrack | None) -> bool:
-    return track is not None and track.symptom == "stuck"
+    return track is not None and track.symptom in ("stuck", "ended")

@@ -13,7 +13,7 @@ from grampus.databases.failover.server_repair import (
     Repair,
     ServerRepairs,
     ensure_hung_server_absent,
-    ensure_stuck_driver_absent,
+    ensure_useless_driver_absent,
     repair_server,
 )
 from grampus.databases.failover.server_watch import SeenServer
@@ -132,6 +132,26 @@ def test_a_driver_that_hangs_is_killed_and_the_database_started(
     assert controller.look_for(10) == []
 
 
+def test_a_driver_that_has_ended_is_replaced_though_its_server_greets(
+    world: FailoverWorld, controller: Controller
+) -> None:
+    """A server that writes nothing does not notice that its disk is gone."""
+    assert controller.look_for(4) == []
+    world.volumes.dead_drivers.add("demo")
+    assert controller.look_for(6) == ["driver-ended", "server-restarted"]
+    assert world.volumes.dead_drivers == set()
+    assert world.service().show("demo").status == "running"
+    assert controller.look_for(10) == []
+
+
+def test_a_driver_that_has_ended_with_its_server_is_left_to_the_job_of_servers(
+    world: FailoverWorld, controller: Controller
+) -> None:
+    world.volumes.dead_drivers.add("demo")
+    answer(world, "refused")
+    assert controller.look_for(20) == []
+
+
 def test_a_driver_that_answers_again_is_left_alone(
     world: FailoverWorld, controller: Controller
 ) -> None:
@@ -140,9 +160,9 @@ def test_a_driver_that_answers_again_is_left_alone(
     world.volumes.stuck.clear()
     assert controller.look_for(20) == []
     world.volumes.stuck.add("demo")
-    ensure_stuck_driver_absent(world.service().operations, "demo", "h2")
+    ensure_useless_driver_absent(world.service().operations, "demo", "h2")
     world.volumes.stuck.clear()
-    ensure_stuck_driver_absent(world.service().operations, "demo", "h1")
+    ensure_useless_driver_absent(world.service().operations, "demo", "h1")
     assert world.volumes.dead_drivers == set()
 
 

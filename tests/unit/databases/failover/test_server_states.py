@@ -19,6 +19,7 @@ from grampus.databases.failover.server_states import (
     find_symptom,
     follow_server,
 )
+from grampus.volumes.model import DriverFault
 
 EVERY_S = 5.0
 Answers = Sequence[PlaceAnswer]
@@ -26,16 +27,20 @@ GREETS: Answers = ["greets"]
 HUNG: Answers = ["listens", "listens"]
 CUT: Answers = ["silent", "silent"]
 NOBODY: Answers = []
-# Its server greets, and the driver of its volume does not answer.
+# Its server greets, and the driver of its volume does not answer, or has ended.
 STUCK: Answers = [*GREETS]
+ENDED: Answers = [*GREETS]
 
 
 def look(looks: Sequence[Answers]) -> list[ServerState]:
     """The state after each look."""
     track, states = ServerTrack(), []
     for number, answers in enumerate(looks):
-        began_s, is_stuck = number * EVERY_S, answers is STUCK
-        track = follow_server(track, answers, began_s, is_stuck=is_stuck)
+        began_s = number * EVERY_S
+        driver: DriverFault | None = (
+            "stuck" if answers is STUCK else "ended" if answers is ENDED else None
+        )
+        track = follow_server(track, answers, began_s, driver=driver)
         states.append(classify_server("shop", track, number * EVERY_S))
     return states
 
@@ -59,6 +64,20 @@ def test_symptoms(answers: Answers, symptom: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("answers", "symptom"),
+    [
+        (["greets"], "ended"),
+        (["listens", "listens"], "ended"),
+        (["refused"], None),  # its server has ended too, which is another job's
+        (["silent", "silent"], "cut-off"),
+        ([], None),  # nobody knows whether a server is there
+    ],
+)
+def test_symptoms_of_a_driver_that_has_ended(answers: Answers, symptom: str | None) -> None:
+    assert find_symptom(answers, driver="ended") == symptom
+
+
+@pytest.mark.parametrize(
     ("looks", "expected", "action"),
     [
         ([GREETS], "well", "none"),
@@ -69,6 +88,11 @@ def test_symptoms(answers: Answers, symptom: str | None) -> None:
         ([HUNG] + [NOBODY] * 20 + [HUNG], "suspect", "none"),
         ([STUCK] * 3, "suspect", "none"),
         ([STUCK] * 4, "volume-stuck", "restart"),
+        ([ENDED], "suspect", "none"),
+        ([ENDED] * 2, "driver-ended", "restart"),
+        ([ENDED, GREETS], "well", "none"),
+        ([ENDED, NOBODY], "well", "none"),
+        ([STUCK, ENDED], "suspect", "none"),
         ([STUCK] * 4 + [GREETS], "well", "none"),
         ([STUCK] * 4 + [NOBODY], "well", "none"),
         ([HUNG] * 3 + [STUCK], "suspect", "none"),
