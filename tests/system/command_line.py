@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -89,14 +90,19 @@ class CommandLine:
         printed = self.ok("db", "connect", database, "-e", statement).stdout
         return [line.split("\t") for line in printed.splitlines()[1:]]
 
-    def start(self, *arguments: str, stdin: int | None = None) -> subprocess.Popen[str]:
-        """Start `grampus ARGUMENTS` and return at once."""
+    def start(
+        self,
+        *arguments: str,
+        stdin: int | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> subprocess.Popen[str]:
+        """Start `grampus ARGUMENTS` and return at once; `environment` is added to ours."""
         return subprocess.Popen(
             [sys.executable, "-m", "grampus", *arguments],
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=self.environment(""),
+            env={**self.environment(""), **(environment or {})},
             text=True,
         )
 

@@ -112,6 +112,11 @@ OPERATIONS = [
         f"db set {NAME} --failover manual",
         back=[f"db set {NAME} --failover automatic"],
     ),
+    _finished(
+        "db.maintenance-window",
+        f"db set {NAME} --maintenance-window 02:00-04:00",
+        back=[f"db set {NAME} --maintenance-window none"],
+    ),
     _finished("db.label", f"db label {NAME} team=n{{n}}", back=[f"db label {NAME} team-"]),
     _finished(
         "db.growth",

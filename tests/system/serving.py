@@ -11,18 +11,22 @@ from typing import Any
 
 from tests.system.command_line import CommandLine
 from tests.system.machine import wait_for
+from tests.system.watchdog import Watchdog
 
 
 class Serving:
     """A controller that runs."""
 
-    def __init__(self, command_line: CommandLine) -> None:
+    def __init__(self, command_line: CommandLine, watchdog_s: float | None = None) -> None:
+        """`watchdog_s`: one that is silent for so long is killed and replaced."""
         self._command_line = command_line
         self._events: list[dict[str, Any]] = []
+        self._watchdog = None if watchdog_s is None else Watchdog(watchdog_s, self.crash)
         self._begin()
 
     def _begin(self) -> None:
-        self._process = self._command_line.start("serve", "--format", "json")
+        watched = None if self._watchdog is None else self._watchdog.environment()
+        self._process = self._command_line.start("serve", "--format", "json", environment=watched)
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
@@ -37,6 +41,10 @@ class Serving:
         self._process.kill()
         self._close()
         self._begin()
+
+    def hang(self) -> None:
+        """SIGSTOP: it does nothing any more, and does not end."""
+        self._process.send_signal(signal.SIGSTOP)
 
     def events(self, database: str | None = None) -> list[dict[str, Any]]:
         """What was printed so far, of one database or of all, oldest first."""
@@ -54,6 +62,8 @@ class Serving:
 
     def end(self) -> None:
         """As an administrator ends it."""
+        if self._watchdog is not None:
+            self._watchdog.close()
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         self._close()
@@ -66,9 +76,9 @@ class Serving:
 
 
 @contextmanager
-def serving(command_line: CommandLine) -> Iterator[Serving]:
+def serving(command_line: CommandLine, watchdog_s: float | None = None) -> Iterator[Serving]:
     """A controller that has begun, ended afterwards whatever happened."""
-    serve = Serving(command_line)
+    serve = Serving(command_line, watchdog_s)
     try:
         wait_for(lambda: bool(serve.events()), "the controller to begin")
         yield serve

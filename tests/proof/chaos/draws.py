@@ -21,10 +21,15 @@ FaultName = Literal[
     "power-cut-and-controller",
     "power-cut-and-mgr",
     "cut-off-and-frozen",
+    "power-cut-and-hung-controller",
+    "two-hosts-power-cut",
+    "cut-off-incoming",
+    "cut-off-outgoing",
 ]
 # `moves`: runs on another host afterwards; `stays`: serves on where it is; `restarts`: is
-# interrupted, and serves again where it is.
-Expected = Literal["moves", "stays", "restarts"]
+# interrupted, and serves again where it is; `returns`: waits, and serves again where it is once the
+# fault is healed.
+Expected = Literal["moves", "stays", "restarts", "returns"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,21 @@ FAULTS = (
         2,
         "moves",
         "the host is cut off from everything, and its volumed stops; it goes on after the failover",
+    ),
+    Fault("cut-off-incoming", 1, "moves", "all packets to the host are lost, its own are not"),
+    Fault("cut-off-outgoing", 1, "moves", "all packets of the host are lost, those to it are not"),
+    Fault(
+        "power-cut-and-hung-controller",
+        1,
+        "moves",
+        "SIGSTOP to the controller, then the host loses its power; a watchdog of 10 s, as "
+        "systemd's, replaces the controller",
+    ),
+    Fault(
+        "two-hosts-power-cut",
+        1,
+        "returns",
+        "two of three hosts lose their power for 10 s: no majority of MONs, one copy of the data",
     ),
 )
 BY_NAME = {fault.name: fault for fault in FAULTS}

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.proof.chaos.bank_client import BankClient
 from tests.proof.chaos.draws import Fault
-from tests.proof.chaos.fresh_client import FreshClient
 from tests.proof.chaos.moments import count_late, find_outage, read_phases
 from tests.proof.chaos.summary import TrialResult
 from tests.proof.operations.commit_watch import CommitWatch
@@ -24,6 +24,7 @@ from tests.system.serving import Serving, serving
 DATABASE, NEIGHBOUR = "chaos", "neighbour"
 RECOVERS_WITHIN_S = 120.0
 CUT_S = 10.0  # how long the controller cannot reach a host that is well
+WATCHDOG_S = 10.0
 QUIET_S = 3.0  # of watching after the first new commit
 
 
@@ -62,16 +63,16 @@ class ChaosLab:
         client.refresh()
         other.refresh()
         with ExitStack() as stack:
-            serve = stack.enter_context(serving(self._command_line))
+            serve = stack.enter_context(serving(self._command_line, WATCHDOG_S))
             watch = stack.enter_context(CommitWatch(client))
-            fresh = stack.enter_context(FreshClient(client))
+            bank = stack.enter_context(BankClient(client))
             neighbour = stack.enter_context(CommitWatch(other))
             watch.wait_for_more()
             neighbour.wait_for_more()
             failed_before = neighbour.failed()
             began_s = time.monotonic()
             self._provoke(fault, places, serve, stack)
-            serves = self._wait_for_service(fault, serve, watch, fresh)
+            serves = self._wait_for_service(fault, serve, watch, bank)
             self._wait(CUT_S if fault.expected == "stays" else QUIET_S)
             ended_s = time.monotonic()
             self._thaw()
@@ -80,11 +81,12 @@ class ChaosLab:
             self._command_line.ok("lab", "fault", "heal")
             wait_for_health(self._command_line)
             self._wait_until_cleared()
-            lost = len(watch.missing()) + len(fresh.missing()) + len(neighbour.missing())
-            answers_s = sorted(row.at_s for row in [*watch.rows(), *fresh.rows()])
+            lost = len(watch.missing()) + len(bank.missing()) + len(neighbour.missing())
+            wrong_totals = bank.wrong_totals()
+            answers_s = sorted(row.at_s for row in [*watch.rows(), *bank.rows()])
         outage = find_outage(answers_s, began_s, ended_s)
         phases = read_phases(done[0]["details"]) if done else None
-        is_neighbour_hit = fault.name == "other-host-power-cut"
+        is_neighbour_hit = fault.name in ("other-host-power-cut", "two-hosts-power-cut")
         return TrialResult(
             number=number,
             fault=fault.name,
@@ -95,6 +97,7 @@ class ChaosLab:
             lost=lost,
             two_writers=0 if phases is None else count_late(answers_s, phases),
             neighbour_errors=0 if is_neighbour_hit else failed,
+            wrong_totals=wrong_totals,
             detail={
                 **({} if phases is None else phases.after(outage.began_s)),
                 "victim": places.victim,
@@ -133,6 +136,8 @@ class ChaosLab:
             "cut-from-ceph": ("partition", victim, "--from", "ceph"),
             "cut-from-clients": ("partition", victim, "--from", "clients"),
             "cut-from-controller": ("partition", victim, "--from", "controller"),
+            "cut-off-incoming": ("partition", victim, "--from", "incoming"),
+            "cut-off-outgoing": ("partition", victim, "--from", "outgoing"),
             "server-killed": ("kill-daemon", f"mysqld-{DATABASE}"),
             "driver-killed": ("kill-daemon", self._driver_of(DATABASE)),
             "osd-killed": ("kill-daemon", f"osd-{int(victim[1:]) - 1}"),
@@ -140,9 +145,15 @@ class ChaosLab:
             "power-cut-and-controller": ("kill-host", victim),
             "power-cut-and-mgr": ("kill-host", victim),
             "cut-off-and-frozen": ("partition", victim),
+            "power-cut-and-hung-controller": ("kill-host", victim),
+            "two-hosts-power-cut": ("kill-host", victim),
         }[fault.name]
+        if fault.name == "power-cut-and-hung-controller":
+            serve.hang()
         mgr = self._other_mgr(victim) if fault.name == "power-cut-and-mgr" else None
         self._command_line.ok("lab", "fault", *arguments, "--force")
+        if fault.name == "two-hosts-power-cut":
+            self._command_line.ok("lab", "fault", "kill-host", places.neighbour, "--force")
         if mgr is not None:
             self._command_line.ok("lab", "fault", "kill-daemon", mgr, "--force")
         if fault.name == "power-cut-and-controller":
@@ -184,18 +195,21 @@ class ChaosLab:
         return driver
 
     def _wait_for_service(
-        self, fault: Fault, serve: Serving, watch: CommitWatch, fresh: FreshClient
+        self, fault: Fault, serve: Serving, watch: CommitWatch, bank: BankClient
     ) -> bool:
         """Whether it serves again, after it was interrupted if it was to be."""
-        failed = watch.failed() + fresh.failed()
+        failed = watch.failed() + bank.failed()
         try:
             if fault.expected == "moves":
                 wait_for(lambda: _has_moved(serve), "the move", RECOVERS_WITHIN_S)
             elif fault.expected == "restarts":
-                wait_for(lambda: watch.failed() + fresh.failed() > failed, "an error", 30)
-            known = len(watch.rows()) + len(fresh.rows())
+                wait_for(lambda: watch.failed() + bank.failed() > failed, "an error", 30)
+            elif fault.expected == "returns":
+                self._wait(CUT_S)
+                self._command_line.ok("lab", "fault", "heal")
+            known = len(watch.rows()) + len(bank.rows())
             wait_for(
-                lambda: len(watch.rows()) + len(fresh.rows()) > known + 1,
+                lambda: len(watch.rows()) + len(bank.rows()) > known + 1,
                 "new commits",
                 RECOVERS_WITHIN_S,
             )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from tests.proof.chaos.bank_client import ACCOUNTS, TOTAL, read_answer, render_transfer
 from tests.proof.chaos.draws import FAULTS, FaultName, draw_faults
 from tests.proof.chaos.moments import Phases, count_late, find_outage
 from tests.proof.chaos.summary import TrialResult, is_broken, quantile, render_page, summarise
@@ -17,6 +20,7 @@ def trial(
     lost: int = 0,
     two_writers: int = 0,
     neighbour_errors: int = 0,
+    wrong_totals: int = 0,
 ) -> TrialResult:
     detail = {"detected_s": 3.0, "fenced_s": 4.0, "attached_s": 4.5, "serving_s": 5.0}
     return TrialResult(
@@ -24,6 +28,7 @@ def trial(
         lost=lost,
         two_writers=two_writers,
         neighbour_errors=neighbour_errors,
+        wrong_totals=wrong_totals,
         detail=detail if moved else {},
     )
 
@@ -43,6 +48,8 @@ def test_a_seed_draws_the_same_faults_and_every_kind() -> None:
         (trial("osd-killed", moved=True), "wrong_fences"),
         (trial("cut-from-controller", moved=True), "wrong_fences"),
         (trial(neighbour_errors=1), "neighbour_errors"),
+        (trial(wrong_totals=1), "wrong_totals"),
+        (trial("two-hosts-power-cut", moved=True), "wrong_fences"),
         (trial(outage_s=None), "unrecovered"),
         (trial(moved=False), "unrecovered"),
     ],
@@ -83,3 +90,26 @@ def test_answers_between_fence_and_new_server_are_those_of_another_writer() -> N
     assert count_late([9.0, 10.9, 14.1], phases) == 0
     assert count_late([9.0, 11.5, 14.1], phases) == 1
     assert phases.after(9.0)["serving_s"] == 5.0
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        (f"{TOTAL}\n7\n", (True, False)),
+        (f"{TOTAL}\n", (False, False)),  # it ended before the commit
+        ("", (False, False)),
+        (f"{TOTAL - 1}\n7\n", (True, True)),  # half of a transfer was there
+        (f"{TOTAL}\n8\n", (False, False)),
+    ],
+)
+def test_what_the_bank_hears(output: str, expected: tuple[bool, bool]) -> None:
+    assert read_answer(output, 7) == expected
+
+
+def test_a_transfer_is_between_two_accounts() -> None:
+    for number in range(1, 10 * ACCOUNTS):
+        statement = render_transfer(number)
+        source, target = re.findall(r"where number = (\d+)", statement)
+        assert source != target
+        assert int(source) < ACCOUNTS
+        assert int(target) < ACCOUNTS
