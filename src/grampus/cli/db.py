@@ -19,6 +19,7 @@ from grampus.cli.options import (
     FormatOption,
     JournalMemoryOption,
     LabOption,
+    MaintenanceWindowOption,
     MaxLagOption,
     WritePathOption,
     in_lab,
@@ -30,7 +31,12 @@ from grampus.databases.binlog_keeping.decide_purge import LOGS_HELD
 from grampus.databases.binlog_keeping.expiry import parse_retention_s
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.names.decide_labels import has_labels, parse_selectors
-from grampus.databases.request import CreateRequest, parse_failover_mode, require_request
+from grampus.databases.request import (
+    CreateRequest,
+    parse_failover_mode,
+    parse_maintenance_window,
+    require_request,
+)
 from grampus.databases.server_end import ServerEnd, explain_end
 from grampus.databases.view import CreatedDatabase, DatabaseView, explain_lost_hosts
 from grampus.lab.model import DATABASE_POOL
@@ -149,6 +155,7 @@ def db_create(
     encrypt: EncryptOption = False,
     binlog_retention: BinlogRetentionOption = None,
     failover: FailoverModeOption = None,
+    maintenance_window: MaintenanceWindowOption = None,
     show_password: ShowPasswordOption = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
@@ -156,6 +163,7 @@ def db_create(
 ) -> None:
     """Create a database: a volume, an instance with its own address and limits, and a user."""
     path, bounds = parse_write_options(write_path, max_lag, journal_memory)
+    window = parse_maintenance_window(maintenance_window or "none")
     request = CreateRequest(
         name=name,
         size_bytes=parse_bytes(size),
@@ -172,6 +180,7 @@ def db_create(
         if binlog_retention is None
         else parse_retention_s(binlog_retention),
         failover="automatic" if failover is None else parse_failover_mode(failover),
+        maintenance_window=None if window is None else str(window),
         **bounds,
     )
     require_request(request)
@@ -329,6 +338,7 @@ def database_document(view: DatabaseView) -> dict[str, Any]:
         "buffer_pool_bytes": view.record.buffer_pool_bytes,
         "protected": spec.protected,
         "failover": spec.failover,
+        "maintenance_window": spec.maintenance_window,
         "replica_of": spec.replica_of,
         "labels": spec.labels,
         "write_path": spec.write_path,

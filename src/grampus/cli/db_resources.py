@@ -19,6 +19,7 @@ from grampus.cli.options import (
     FormatOption,
     JournalMemoryOption,
     LabOption,
+    MaintenanceWindowOption,
     MaxLagOption,
     WritePathOption,
 )
@@ -30,7 +31,8 @@ from grampus.core.units import format_bytes, format_cpus, parse_bytes
 from grampus.databases.binlog_keeping.expiry import parse_retention_s
 from grampus.databases.live.decide_parameters import ParameterView, explain_risk, parse_assignment
 from grampus.databases.live.live_changes import ParameterChange
-from grampus.databases.request import parse_failover_mode
+from grampus.databases.model import DatabaseSpec
+from grampus.databases.request import parse_failover_mode, parse_maintenance_window
 from grampus.databases.service import DatabaseService
 from grampus.databases.view import DatabaseView
 from grampus.volumes.write_paths import describe_safety, is_asked_for, parse_write_options
@@ -61,6 +63,7 @@ def db_set(
     journal_memory: JournalMemoryOption = None,
     binlog_retention: BinlogRetentionOption = None,
     failover: FailoverModeOption = None,
+    maintenance_window: MaintenanceWindowOption = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -74,12 +77,13 @@ def db_set(
     sets_path = is_asked_for(path, bounds)
     retention_s = None if binlog_retention is None else parse_retention_s(binlog_retention)
     mode = None if failover is None else parse_failover_mode(failover)
-    asked = (memory_bytes, cpus, *assignments, retention_s, mode)
+    window = None if maintenance_window is None else parse_maintenance_window(maintenance_window)
+    asked = (memory_bytes, cpus, *assignments, retention_s, mode, maintenance_window)
     if not sets_path and all(one is None for one in asked):
         raise UsageError(
             "There is nothing to set.",
             "Give --memory, --cpus, --parameter, --write-path, --max-lag, --journal-memory, "
-            "--binlog-retention or --failover.",
+            "--binlog-retention, --failover or --maintenance-window.",
         )
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         live, parameters = live_settings(session), database_parameters(session)
@@ -96,6 +100,9 @@ def db_set(
         if mode is not None:
             with part_of_plan():
                 databases.set_failover(name, mode)
+        if maintenance_window is not None:
+            with part_of_plan():
+                databases.set_maintenance_window(name, window)
         if limits is not None:
             with part_of_plan():
                 live.set_limits(name, memory_bytes=memory_bytes, cpus=cpus)
@@ -114,9 +121,12 @@ def db_set(
         sentences.append(f"The binary logs are kept for at least {kept_for}, if there is space.")
     if mode is not None:
         sentences.append(f"Its failover is {mode}.")
+    if maintenance_window is not None:
+        said = "It has no maintenance window."
+        sentences.append(said if window is None else f"Its maintenance window is {window} UTC.")
     if sets_path:
         sentences.append(f"Its write path is {describe_safety(view.record.spec)}.")
-    sentences += _describe_parameters(name, done, waiting)
+    sentences += _describe_parameters(view.record.spec, done, waiting)
     make_output(output_format).text(
         {**database_document(view), "parameters": view.record.spec.parameters, "waiting": waiting},
         "\n".join(sentences),
@@ -202,7 +212,7 @@ def _show_parameters(
 ) -> None:
     spec = databases.get(name).spec
     document = {"database": name, "parameters": spec.parameters, "waiting": list(waiting)}
-    sentences = _describe_parameters(name, changes, waiting)
+    sentences = _describe_parameters(spec, changes, waiting)
     make_output(output_format).text(document, "\n".join(sentences))
 
 
@@ -216,7 +226,7 @@ def _describe_state(view: DatabaseView) -> str:
 
 
 def _describe_parameters(
-    name: str, changes: Sequence[ParameterChange | None], waiting: Sequence[str]
+    spec: DatabaseSpec, changes: Sequence[ParameterChange | None], waiting: Sequence[str]
 ) -> list[str]:
     sentences = []
     for change in changes:
@@ -230,7 +240,10 @@ def _describe_parameters(
         risk = explain_risk(change.parameter, value) if value is not None else None
         sentences += [risk] if risk else []
     if waiting:
-        sentences.append(f"`grampus db restart {name}` restarts the server.")
+        sentences.append(f"`grampus db restart {spec.name}` restarts the server.")
+        if spec.maintenance_window is not None:
+            window = f"{spec.maintenance_window} UTC"
+            sentences.append(f"`grampus serve` does so in the maintenance window ({window}).")
     return sentences
 
 

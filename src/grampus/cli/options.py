@@ -138,6 +138,15 @@ FailoverModeOption = Annotated[
         "(default of a new database: automatic), or only warns.",
     ),
 ]
+MaintenanceWindowOption = Annotated[
+    str | None,
+    typer.Option(
+        "--maintenance-window",
+        metavar="'[DAY[-DAY]] HH:MM-HH:MM'",
+        help="When `grampus serve` may restart the server for parameters that wait for a restart, "
+        "in UTC, such as 'Sun 02:00-04:00' (default: none, it never does).",
+    ),
+]
 EncryptOption = Annotated[
     bool,
     typer.Option(

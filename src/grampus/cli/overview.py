@@ -239,6 +239,11 @@ def pairs_of_server(
         "buffer pool": format_bytes(view.record.buffer_pool_bytes),
         "protected": "yes" if spec.protected else "no",
         **({"failover": "manual"} if spec.failover == "manual" else {}),
+        **(
+            {"maintenance window": f"{spec.maintenance_window} UTC"}
+            if spec.maintenance_window
+            else {}
+        ),
         **({"labels": render_labels(spec.labels)} if spec.labels else {}),
         "created": format_moment(view.record.created_at),
     }

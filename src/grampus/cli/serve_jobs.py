@@ -37,11 +37,13 @@ from grampus.cli.serve_scratch import SCRATCH_EVERY_S, clear_scratch
 from grampus.cli.serve_servers import SERVERS_EVERY_S, restart_servers
 from grampus.cli.serve_trash import TRASH_EVERY_S, empty_trash
 from grampus.cli.serve_volumes import VOLUMES_EVERY_S, warn_of_silence
+from grampus.cli.serve_windows import WINDOWS_EVERY_S, restart_in_windows
 from grampus.databases.binlog_keeping.keeper import RETENTION_EVERY_S, BinlogKeeper
 from grampus.databases.controller.due_jobs import ControllerEvent, DueJob
 from grampus.databases.failed_servers import FailedServers
 from grampus.databases.growth.decide_growth import LOOK_EVERY_S
 from grampus.databases.growth.guard import GrowthGuard
+from grampus.databases.live.window_restarts import WindowRestarts
 from grampus.databases.snapshots.snapshot_schedules import Rest, SnapshotSchedules
 from grampus.operations.operation_type import NOT_RECOVERED
 
@@ -96,6 +98,11 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
             "scratch", SCRATCH_EVERY_S, lambda session: clear_scratch(scratch_leftovers(session))
         ),
         DueJob("volumes", VOLUMES_EVERY_S, warn_of_silence),
+        DueJob(
+            "windows",
+            WINDOWS_EVERY_S,
+            lambda session: restart_in_windows(WindowRestarts(session.databases().operations)),
+        ),
         DueJob("trash", TRASH_EVERY_S, lambda session: empty_trash(database_trash(session))),
         DueJob(
             "certificates",

@@ -33,6 +33,7 @@ KINDS: Mapping[str, str] = {
     "db.resize": "changes:RESIZE",
     "db.binlog-retention": "changes:SET_RETENTION",
     "db.failover-mode": "changes:SET_FAILOVER",
+    "db.maintenance-window": "changes:SET_WINDOW",
     "db.growth": "growth.growth_steps:SET_RULE",
     "db.grow": "growth.growth_steps:GROW",
     "db.close": "growth.growth_steps:CLOSE",

@@ -130,6 +130,18 @@ def _failover_mode_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
     ]
 
 
+def _window_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
+    window = spec.maintenance_window
+    said = "no maintenance window" if window is None else f"the maintenance window {window} UTC"
+    return [
+        Step(
+            "record",
+            f"Record that {spec.name} has {said}",
+            lambda: ports.records.change(spec.name, spec=spec),
+        )
+    ]
+
+
 PROTECT = DatabaseOperation(
     kind="db.protect",
     what="change of protection of the database",
@@ -143,6 +155,14 @@ SET_FAILOVER = DatabaseOperation(
     what="change of the failover mode of the database",
     document=DatabaseSpec,
     build=_failover_mode_steps,
+    subject=lambda spec: spec.name,
+    when_cut_off="finish",
+)
+SET_WINDOW = DatabaseOperation(
+    kind="db.maintenance-window",
+    what="change of the maintenance window of the database",
+    document=DatabaseSpec,
+    build=_window_steps,
     subject=lambda spec: spec.name,
     when_cut_off="finish",
 )

@@ -70,6 +70,9 @@ class DatabaseSpec(BaseModel):
     # For how long its binary logs are kept for readers; None: as long as Grampus chooses.
     binlog_retention_s: int | None = None
     failover: FailoverMode = "automatic"
+    # When `grampus serve` may restart its server for what waits for that (`core/weekly_window.py`);
+    # None: never.
+    maintenance_window: str | None = None
 
 
 class ReadEndpoint(BaseModel):
@@ -155,6 +158,7 @@ class DatabaseRecord(BaseModel):
     renewed_at: datetime | None = None  # a replica's data was last cloned from its primary's then
     # Whether its volume is to be let stand alone, by whoever looks after it.
     flatten_due: bool = False
+    window_restart_at: datetime | None = None  # the last restart in its maintenance window
     # Its own for life, under whatever name: the same after a rename, a move, a renewal or a return
     # from the trash, and another one for a clone or a restore. Empty: the record was written by an
     # older release, and the next command fills it in.

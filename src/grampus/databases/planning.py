@@ -96,6 +96,7 @@ class CreatePlanner:
             parameters=like.parameters if like else {},
             binlog_retention_s=like.binlog_retention_s if like else request.binlog_retention_s,
             failover=request.failover,
+            maintenance_window=request.maintenance_window,
         )
 
     def settle_address(self, spec: DatabaseSpec, used_addresses: Collection[str]) -> DatabaseSpec:

@@ -89,6 +89,11 @@ class DatabaseRecords:
             if phases.get(name) == "ready" and desired.get(name) == "running"
         }
 
+    def maintenance_windows(self) -> dict[str, str]:
+        """The window of each database that has one, by name; no record is parsed."""
+        found = self._store.field(DATABASE_KIND, self._lab, "$.spec.maintenance_window")
+        return {name: window for name, window in found.items() if window}
+
     def followers(self, name: str) -> dict[str, DatabaseRecord]:
         """The replicas of a database by name."""
         primaries = self._store.field(DATABASE_KIND, self._lab, "$.spec.replica_of")

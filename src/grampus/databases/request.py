@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import get_args
 
-from grampus.core.errors import RefusedError, UsageError, closest_name
+from grampus.core.errors import RefusedError, UsageError, suggest
 from grampus.core.names import MAX_NAME_LENGTH, require_name
 from grampus.core.units import GIB, MIB, TIB, format_bytes
+from grampus.core.weekly_window import WeeklyWindow, parse_weekly_window
 from grampus.databases.model import DEFAULT_WRITE_PATH, FailoverMode, FlavourName
 from grampus.volumes.model import WritePath
 from grampus.volumes.write_paths import decide_journal_memory_bytes, decide_max_lag_ms
@@ -45,6 +46,7 @@ class CreateRequest:
     encrypt: bool = False  # its volume, at rest; a clone is as its source
     binlog_retention_s: int | None = None  # None: the default; a clone is as its source
     failover: FailoverMode = "automatic"
+    maintenance_window: str | None = None
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,16 @@ def parse_failover_mode(text: str) -> FailoverMode:
     for mode in FAILOVER_MODES:
         if mode == text:
             return mode
-    meant = closest_name(text.strip().lower(), FAILOVER_MODES)
     raise UsageError(
         f"{text!r} is not a failover mode.",
-        f"Did you mean '{meant}'?" if meant else f"Choose {' or '.join(FAILOVER_MODES)}.",
+        suggest(text.strip().lower(), FAILOVER_MODES, f"Choose {' or '.join(FAILOVER_MODES)}."),
         code="unknown-failover-mode",
     )
+
+
+def parse_maintenance_window(text: str) -> WeeklyWindow | None:
+    """The window in `text`, or None for `none`. Raises UsageError with code `invalid-window`."""
+    return None if text.strip().lower() == "none" else parse_weekly_window(text)
 
 
 def require_request(request: CreateRequest) -> FlavourName:
@@ -75,10 +81,9 @@ def require_request(request: CreateRequest) -> FlavourName:
     """
     _require_database_name(request.name)
     if request.flavour not in FLAVOURS:
-        meant = closest_name(request.flavour.lower(), FLAVOURS)
         raise UsageError(
             f"{request.flavour!r} is not a flavour.",
-            f"Did you mean '{meant}'?" if meant else f"Choose one of {', '.join(FLAVOURS)}.",
+            suggest(request.flavour.lower(), FLAVOURS, f"Choose one of {', '.join(FLAVOURS)}."),
             code="unknown-flavour",
         )
     _require_between("size", request.size_bytes, MIN_SIZE_BYTES, MAX_SIZE_BYTES)

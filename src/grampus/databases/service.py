@@ -14,12 +14,14 @@ from typing import Unpack
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.progress import Progress
+from grampus.core.weekly_window import WeeklyWindow
 from grampus.databases.administrator import REFUSALS
 from grampus.databases.changes import (
     PROTECT,
     RESIZE,
     SET_FAILOVER,
     SET_RETENTION,
+    SET_WINDOW,
     SET_WRITE_PATH,
 )
 from grampus.databases.clones.decide_golden import GoldenSpec
@@ -276,8 +278,12 @@ class DatabaseService:
         """Say who decides that the database leaves a lost host. Raises as `set_retention`."""
         self._change(SET_FAILOVER, name, failover=mode)
 
+    def set_maintenance_window(self, name: str, window: WeeklyWindow | None) -> None:
+        """Say when its server may be restarted unasked; None: never. Raises as `set_retention`."""
+        self._change(SET_WINDOW, name, maintenance_window=None if window is None else str(window))
+
     def _change(
-        self, kind: DatabaseOperation[DatabaseSpec], name: str, **changes: bool | int | str
+        self, kind: DatabaseOperation[DatabaseSpec], name: str, **changes: bool | int | str | None
     ) -> None:
         """Change the spec by an operation, unless it says so already."""
         with self._operations.locked(name):

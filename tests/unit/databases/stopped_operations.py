@@ -6,6 +6,7 @@ Between them the cases meet every step of every kind; `test_every_step` fails if
 from __future__ import annotations
 
 from grampus.core.units import GIB, MIB
+from grampus.core.weekly_window import parse_weekly_window
 from grampus.databases.backup.backup_schedules import BackupSchedules
 from grampus.databases.backup.decide_schedule import BackupSchedule
 from grampus.databases.clones.decide_clone import CloneRequest
@@ -235,6 +236,14 @@ CASES: list[Case] = [
     ),
     make_case(
         "failover-mode", _created, lambda w: w.service().set_failover("demo", "manual"), "done"
+    ),
+    make_case(
+        "maintenance-window",
+        _created,
+        lambda w: w.service().set_maintenance_window(
+            "demo", parse_weekly_window("Sun 02:00-04:00")
+        ),
+        "done",
     ),
     make_case("resize", _created, lambda w: w.service().resize("demo", 20 * GIB), "done"),
     make_case("set", _created, _set, "done"),

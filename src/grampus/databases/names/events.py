@@ -176,6 +176,8 @@ def _describe(spec: Mapping[str, Any], kind: str) -> str:
             return "on" if asked["protected"] else "off"
         case "db.failover-mode" if "failover" in asked:
             return str(asked["failover"])
+        case "db.maintenance-window" if "maintenance_window" in asked:
+            return str(asked["maintenance_window"] or "none")
         case "db.label" if "labels" in asked:
             return render_labels(asked["labels"]) or "none"
         case "db.rename" if "name" in asked and "new_name" in spec:

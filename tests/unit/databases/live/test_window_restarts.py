@@ -1,0 +1,106 @@
+"""Restarts in maintenance windows: for what waits, once in each."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from grampus.cli.serve_windows import restart_in_windows
+from grampus.core.errors import GrampusError
+from grampus.core.weekly_window import parse_weekly_window
+from grampus.databases.live.window_restarts import WindowRestarts
+
+from .live_world import LiveWorld
+
+WAITING = "innodb_page_cleaners"
+
+
+def kinds(world: LiveWorld) -> list[str]:
+    """What one look did; each is that of a new controller."""
+    restarts = WindowRestarts(world.service().operations)
+    return [event.kind for event in restart_in_windows(restarts)]
+
+
+def set_window(world: LiveWorld, *, opens_in: timedelta = timedelta(0)) -> None:
+    """An hour of each day that begins so long from now."""
+    begin = world.clock.now() + opens_in
+    text = f"{begin:%H:%M}-{begin + timedelta(hours=1):%H:%M}"
+    world.service().set_maintenance_window("demo", parse_weekly_window(text))
+
+
+def pass_time(world: LiveWorld, time: timedelta) -> None:
+    world.clock.sleep(time.total_seconds())
+
+
+def wait_for_restart(world: LiveWorld) -> None:
+    world.parameters().set("demo", WAITING, "8")
+
+
+def test_what_waits_takes_effect_once_the_window_is_open(world: LiveWorld) -> None:
+    set_window(world, opens_in=timedelta(hours=2))
+    wait_for_restart(world)
+    assert kinds(world) == []
+    pass_time(world, timedelta(hours=2, minutes=1))
+    assert kinds(world) == ["window-restarted"]
+    assert world.server().values[WAITING] == "8"
+    assert kinds(world) == []
+
+
+@pytest.mark.parametrize("reason", ["nothing waits", "no window", "stopped", "host away"])
+def test_nothing_is_restarted_without_need(world: LiveWorld, reason: str) -> None:
+    if reason != "no window":
+        set_window(world)
+    if reason != "nothing waits":
+        wait_for_restart(world)
+    if reason == "stopped":
+        world.service().stop("demo")
+    if reason == "host away":
+        world.hosts["h1"].up = False
+    pass_time(world, timedelta(minutes=1))
+    assert kinds(world) == []
+
+
+def test_a_second_change_waits_for_the_next_window(world: LiveWorld) -> None:
+    set_window(world)
+    wait_for_restart(world)
+    pass_time(world, timedelta(minutes=1))
+    assert kinds(world) == ["window-restarted"]
+    world.parameters().set("demo", WAITING, "2")
+    pass_time(world, timedelta(minutes=1))
+    assert kinds(world) == []
+    pass_time(world, timedelta(days=1))
+    assert kinds(world) == ["window-restarted"]
+    assert world.server().values[WAITING] == "2"
+
+
+def test_a_restart_that_fails_is_told_and_not_repeated(
+    world: LiveWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_window(world)
+    wait_for_restart(world)
+    pass_time(world, timedelta(minutes=1))
+
+    def fail(*_: object) -> None:
+        raise GrampusError("It does not start.", "Look.", code="server-stopped")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("grampus.databases.live.live_settings.LiveSettings.restart", fail)
+        assert kinds(world) == ["window-restart-failed"]
+    assert kinds(world) == []
+
+
+def test_what_another_command_works_on_is_restarted_later_in_the_window(
+    world: LiveWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_window(world)
+    wait_for_restart(world)
+    pass_time(world, timedelta(minutes=1))
+
+    def fail(*_: object) -> None:
+        raise GrampusError("Another command works on it.", code="busy")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("grampus.databases.live.live_settings.LiveSettings.restart", fail)
+        assert kinds(world) == []
+    assert kinds(world) == ["window-restarted"]
