@@ -103,6 +103,7 @@ LANES = (
             "backup",  # 90
             "replicas",  # 75
             "databases_interrupted",  # 70
+            "lab_monitoring",  # 50, with its host image
             "guide",  # exhaustive
             "every_step",  # exhaustive
             "ten_databases",  # exhaustive

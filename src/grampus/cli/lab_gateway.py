@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from grampus.cli.app import command, confirm, make_noun
+from grampus.cli.app import command, make_noun
 from grampus.cli.composition.lab import LabSession
 from grampus.cli.composition.lab_parts import lab_part
 from grampus.cli.lab import lab_app
+from grampus.cli.lab_parts import PartHostOption, remove_part
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -28,10 +25,7 @@ gateway_app = make_noun("gateway", "Ceph's own S3 service on one host, for backu
 
 @command(gateway_app, "up", "grampus lab gateway up")
 def gateway_up(
-    host: Annotated[
-        str | None,
-        typer.Option(metavar="HOST", help="The host to run on (default: the last one)."),
-    ] = None,
+    host: PartHostOption = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -80,10 +74,5 @@ def gateway_down(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Remove the gateway, with all buckets and backups in it."""
-    session = LabSession(lab)
-    lab_part(session, GATEWAY).require()
-    loss = "This deletes all buckets of the gateway and their contents. Continue?"
-    confirm(loss, yes=yes or dry_run)
-    with session.breaking_lab(), session.progress, session.planning(dry_run=dry_run):
-        lab_part(session, GATEWAY).down()
-    make_output(output_format).text({"lab": lab}, f"The gateway of '{lab}' is removed.")
+    loss = "This deletes all buckets of the gateway and their contents."
+    remove_part(GATEWAY, lab, loss, yes=yes, dry_run=dry_run, output_format=output_format)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from grampus.cli.app import command, confirm, make_noun
+from grampus.cli.app import command, make_noun
 from grampus.cli.composition.lab import LabSession
 from grampus.cli.composition.lab_parts import lab_part
 from grampus.cli.lab import lab_app
+from grampus.cli.lab_parts import PartHostOption, remove_part
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -26,10 +23,7 @@ monitoring_app = make_noun("monitoring", "Prometheus and Alertmanager on one hos
 
 @command(monitoring_app, "up", "grampus lab monitoring up")
 def monitoring_up(
-    host: Annotated[
-        str | None,
-        typer.Option(metavar="HOST", help="The host to run on (default: the last one)."),
-    ] = None,
+    host: PartHostOption = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -72,9 +66,5 @@ def monitoring_down(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Remove Prometheus and Alertmanager, with the metrics that they kept."""
-    session = LabSession(lab)
-    lab_part(session, MONITORING).require()
-    confirm("This deletes the metrics that Prometheus kept. Continue?", yes=yes or dry_run)
-    with session.breaking_lab(), session.progress, session.planning(dry_run=dry_run):
-        lab_part(session, MONITORING).down()
-    make_output(output_format).text({"lab": lab}, f"The monitoring of '{lab}' is removed.")
+    loss = "This deletes the metrics that Prometheus kept."
+    remove_part(MONITORING, lab, loss, yes=yes, dry_run=dry_run, output_format=output_format)

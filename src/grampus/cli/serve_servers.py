@@ -6,7 +6,7 @@ from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.failed_servers import FailedServer, FailedServers
 from grampus.databases.server_end import advise_on_end, explain_end
 
-SERVERS_EVERY_S = 15.0
+SERVERS_EVERY_S = 5.0
 
 
 def restart_servers(servers: FailedServers) -> list[ControllerEvent]:

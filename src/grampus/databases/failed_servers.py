@@ -46,19 +46,23 @@ class FailedServers:
         found = []
         daemons: dict[str, Mapping[str, DaemonStatus]] = {}
         at_work = self._operations.names_at_work()
-        for name, record in self._records.all().items():
-            if record.phase != "ready" or record.desired != "running":
-                self._records.remove_failure(name)
+        # No record is parsed of a server that runs and did not fail: a look comes every 5 s.
+        places, failed = self._records.running_places(), self._records.failed_names()
+        for name in failed - places.keys():
+            self._records.remove_failure(name)
+        for name, place in places.items():
+            if not self._operations.fleet.is_reachable(place.host):
                 continue
-            host = record.spec.host
-            if not self._operations.fleet.is_reachable(host):
+            if place.host not in daemons:
+                statuses = self._operations.fleet.host(place.host).observe_daemons()
+                daemons[place.host] = {status.name: status for status in statuses}
+            status = daemons[place.host].get(server_daemon_name(name))
+            is_running = status is not None and status.state == "running"
+            if name in at_work or (is_running and name not in failed):
                 continue
-            if host not in daemons:
-                statuses = self._operations.fleet.host(host).observe_daemons()
-                daemons[host] = {status.name: status for status in statuses}
-            if name not in at_work:
-                looked = self._look_after(record, daemons[host].get(server_daemon_name(name)))
-                found += [looked] if looked is not None else []
+            record = self._records.find(name)
+            looked = None if record is None else self._look_after(record, status)
+            found += [looked] if looked is not None else []
         return found
 
     def _look_after(

@@ -236,6 +236,10 @@ class DatabaseRecords:
         """What the controller knows of a server that failed. Not in the record: no fact of it."""
         return self._store.get(FAILURE_KIND, self._lab, name, ServerFailure)
 
+    def failed_names(self) -> set[str]:
+        """The databases of which `find_failure` knows something."""
+        return set(self._store.names(FAILURE_KIND, self._lab))
+
     def put_failure(self, name: str, failure: ServerFailure) -> None:
         self._store.put(FAILURE_KIND, self._lab, name, failure)
 
