@@ -58,6 +58,7 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
     guard = GrowthGuard()
     rests: dict[str, Rest] = {}
     keeper = BinlogKeeper(stays=not once)
+    windows = WindowRestarts()
     watch = BinlogWatch(open_session, patience_s=None if once else LOOK_PATIENCE_S)
     failovers = FailoverWatch(open_session, patience_s=None if once else LOOK_PATIENCE_S)
     clients = ClientWatch(open_session, patience_s=None if once else LOOK_PATIENCE_S)
@@ -101,7 +102,7 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
         DueJob(
             "windows",
             WINDOWS_EVERY_S,
-            lambda session: restart_in_windows(WindowRestarts(session.databases().operations)),
+            lambda session: restart_in_windows(windows, session.databases().operations),
         ),
         DueJob("trash", TRASH_EVERY_S, lambda session: empty_trash(database_trash(session))),
         DueJob(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.live.window_restarts import WindowRestarts
+from grampus.databases.operating import DatabaseOperations
 
 WINDOWS_EVERY_S = 60.0
 
 
-def restart_in_windows(restarts: WindowRestarts) -> list[ControllerEvent]:
+def restart_in_windows(
+    restarts: WindowRestarts, operations: DatabaseOperations
+) -> list[ControllerEvent]:
     """Restart servers whose parameters wait for that, each in its window."""
     events = []
-    for restart in restarts.carry_out():
+    for restart in restarts.carry_out(operations):
         name, parameters = restart.database, ", ".join(restart.parameters)
         if restart.problem is None:
             text = f"The server of {name} was restarted in its maintenance window: {parameters}."

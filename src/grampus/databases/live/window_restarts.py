@@ -7,6 +7,7 @@ before the next one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from grampus.core.errors import GrampusError
 from grampus.core.weekly_window import parse_weekly_window
@@ -26,52 +27,76 @@ class WindowRestart:
 
 
 class WindowRestarts:
-    """Restarts that are due in the maintenance windows of databases."""
+    """Restarts that are due in the maintenance windows of databases; it outlasts a look."""
 
-    def __init__(self, operations: DatabaseOperations) -> None:
-        self._operations = operations
-        self._settings = LiveSettings(operations)
-        self._parameters = DatabaseParameters(operations)
+    def __init__(self) -> None:
+        self._failed: dict[str, WindowRestart] = {}  # whose parameters wait still
 
-    def carry_out(self) -> list[WindowRestart]:
+    def carry_out(self, operations: DatabaseOperations) -> list[WindowRestart]:
         """Restart each server whose window is open and whose parameters wait for that.
 
-        What another command works on, or whose host cannot be reached, is left for a later look.
+        A restart that failed is told again by each look as long as its parameters wait. What
+        another command works on, or whose host cannot be reached, is left for a later look.
         """
-        names = self._operations.records.maintenance_windows()
-        found = [self._restart(name, window) for name, window in names.items()]
+        windows = operations.records.maintenance_windows()
+        self._failed = {name: one for name, one in self._failed.items() if name in windows}
+        found = [self._look_after(operations, name, window) for name, window in windows.items()]
         return [restart for restart in found if restart is not None]
 
-    def _restart(self, name: str, window: str) -> WindowRestart | None:
-        operations, now = self._operations, self._operations.clock.now()
-        opened_at = parse_weekly_window(window).opened_at(now)
+    def _look_after(
+        self, operations: DatabaseOperations, name: str, window: str
+    ) -> WindowRestart | None:
         record = operations.records.find(name)
-        if opened_at is None or record is None or not self._can_restart(record):
-            return None
-        former = record.window_restart_at
-        if former is not None and former >= opened_at:
-            return None
+        if record is None or not _can_restart(operations, record):
+            return self._failed.get(name)
+        is_due = _is_due(record, window, operations.clock.now())
+        if not is_due and name not in self._failed:
+            return None  # no server is asked for nothing
         try:
-            waiting = self._parameters.waiting(record)
+            waiting = DatabaseParameters(operations).waiting(record)
         except GrampusError:
-            return None  # a server that does not answer is another job's
+            return self._failed.get(name)  # a server that does not answer is another job's
         if not waiting:
+            self._failed.pop(name, None)
             return None
-        # Before the restart: a controller that is killed in it does not begin again and again.
-        operations.records.change(name, window_restart_at=now)
-        try:
-            self._settings.restart(name)
-        except GrampusError as error:
-            if error.code == "busy":
-                operations.records.change(name, window_restart_at=former)
-                return None
-            return WindowRestart(name, waiting, error)
-        return WindowRestart(name, waiting)
+        if not is_due:
+            return self._failed.get(name)
+        restart = _restart(operations, record, waiting)
+        if restart is not None and restart.problem is not None:
+            self._failed[name] = restart
+        elif restart is not None:
+            self._failed.pop(name, None)
+        return restart
 
-    def _can_restart(self, record: DatabaseRecord) -> bool:
-        is_running = record.phase == "ready" and record.desired == "running"
-        host = record.spec.host
-        return is_running and (
-            self._operations.fleet.is_reachable(host)
-            and record.spec.name not in self._operations.names_at_work()
-        )
+
+def _is_due(record: DatabaseRecord, window: str, now: datetime) -> bool:
+    """Whether the window is open, and there was no restart since it opened."""
+    opened_at = parse_weekly_window(window).opened_at(now)
+    former = record.window_restart_at
+    return opened_at is not None and (former is None or former < opened_at)
+
+
+def _can_restart(operations: DatabaseOperations, record: DatabaseRecord) -> bool:
+    is_running = record.phase == "ready" and record.desired == "running"
+    return (
+        is_running
+        and operations.fleet.is_reachable(record.spec.host)
+        and record.spec.name not in operations.names_at_work()
+    )
+
+
+def _restart(
+    operations: DatabaseOperations, record: DatabaseRecord, waiting: list[str]
+) -> WindowRestart | None:
+    """None: another command works on the database."""
+    name, now = record.spec.name, operations.clock.now()
+    # Before the restart: a controller that is killed in it does not begin again and again.
+    operations.records.change(name, window_restart_at=now)
+    try:
+        LiveSettings(operations).restart(name)
+    except GrampusError as error:
+        if error.code == "busy":
+            operations.records.change(name, window_restart_at=record.window_restart_at)
+            return None
+        return WindowRestart(name, waiting, error)
+    return WindowRestart(name, waiting)

@@ -16,10 +16,10 @@ from .live_world import LiveWorld
 WAITING = "innodb_page_cleaners"
 
 
-def kinds(world: LiveWorld) -> list[str]:
-    """What one look did; each is that of a new controller."""
-    restarts = WindowRestarts(world.service().operations)
-    return [event.kind for event in restart_in_windows(restarts)]
+def kinds(world: LiveWorld, restarts: WindowRestarts | None = None) -> list[str]:
+    """What one look did; that of a new controller unless told."""
+    events = restart_in_windows(restarts or WindowRestarts(), world.service().operations)
+    return [event.kind for event in events]
 
 
 def set_window(world: LiveWorld, *, opens_in: timedelta = timedelta(0)) -> None:
@@ -74,20 +74,49 @@ def test_a_second_change_waits_for_the_next_window(world: LiveWorld) -> None:
     assert world.server().values[WAITING] == "2"
 
 
-def test_a_restart_that_fails_is_told_and_not_repeated(
+def test_a_restart_that_fails_is_not_repeated_and_told_until_nothing_waits(
     world: LiveWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_window(world)
     wait_for_restart(world)
     pass_time(world, timedelta(minutes=1))
 
+    restarts = WindowRestarts()
+
     def fail(*_: object) -> None:
         raise GrampusError("It does not start.", "Look.", code="server-stopped")
 
     with monkeypatch.context() as patched:
         patched.setattr("grampus.databases.live.live_settings.LiveSettings.restart", fail)
-        assert kinds(world) == ["window-restart-failed"]
+        assert kinds(world, restarts) == ["window-restart-failed"]
+    # Told again, so that it does not count as over; a new controller knows nothing of it.
+    assert kinds(world, restarts) == ["window-restart-failed"]
     assert kinds(world) == []
+    world.live().restart("demo")
+    assert kinds(world, restarts) == []
+    pass_time(world, timedelta(days=1))
+    assert kinds(world, restarts) == []
+
+
+def test_a_restart_that_failed_is_repeated_in_the_next_window(
+    world: LiveWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_window(world)
+    wait_for_restart(world)
+    pass_time(world, timedelta(minutes=1))
+    restarts = WindowRestarts()
+
+    def fail(*_: object) -> None:
+        raise GrampusError("It does not start.", code="server-stopped")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("grampus.databases.live.live_settings.LiveSettings.restart", fail)
+        assert kinds(world, restarts) == ["window-restart-failed"]
+    pass_time(world, timedelta(hours=2))
+    assert kinds(world, restarts) == ["window-restart-failed"]
+    pass_time(world, timedelta(hours=22))
+    assert kinds(world, restarts) == ["window-restarted"]
+    assert kinds(world, restarts) == []
 
 
 def test_what_another_command_works_on_is_restarted_later_in_the_window(
