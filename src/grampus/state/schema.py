@@ -155,6 +155,42 @@ _UNNOTED = (
     # A file of an earlier release: each name is compared once.
     "INSERT OR REPLACE INTO unnoted SELECT lab, name, random() FROM records GROUP BY lab, name",
 )
+# A number that another one takes the place of with each change of a record of that kind, whoever
+# makes it: `Store` keeps what it read of all of them as long as the number stays.
+_RECORD_MARKS = (
+    """
+    CREATE TABLE record_marks (
+        kind VARCHAR NOT NULL,
+        lab VARCHAR NOT NULL,
+        mark INTEGER NOT NULL,
+        PRIMARY KEY (kind, lab)
+    )
+    """,
+    """
+    CREATE TRIGGER record_marks_insert AFTER INSERT ON records
+    BEGIN
+        DELETE FROM record_marks WHERE kind = NEW.kind AND lab = NEW.lab;
+        INSERT INTO record_marks VALUES (NEW.kind, NEW.lab, random());
+    END
+    """,
+    """
+    CREATE TRIGGER record_marks_update AFTER UPDATE ON records
+    BEGIN
+        DELETE FROM record_marks WHERE kind = NEW.kind AND lab = NEW.lab;
+        INSERT INTO record_marks VALUES (NEW.kind, NEW.lab, random());
+        DELETE FROM record_marks WHERE kind = OLD.kind AND lab = OLD.lab;
+        INSERT INTO record_marks VALUES (OLD.kind, OLD.lab, random());
+    END
+    """,
+    """
+    CREATE TRIGGER record_marks_delete AFTER DELETE ON records
+    BEGIN
+        DELETE FROM record_marks WHERE kind = OLD.kind AND lab = OLD.lab;
+        INSERT INTO record_marks VALUES (OLD.kind, OLD.lab, random());
+    END
+    """,
+    "INSERT INTO record_marks SELECT kind, lab, random() FROM records GROUP BY kind, lab",
+)
 
 
 def ensure_schema(connection: sqlite3.Connection, transaction: Transaction) -> None:
@@ -167,6 +203,7 @@ def ensure_schema(connection: sqlite3.Connection, transaction: Transaction) -> N
     for index, statement in _INDEXES.items():
         _ensure(transaction, partial(_has, connection, index), [statement])
     _ensure(transaction, partial(_has, connection, "unnoted"), _UNNOTED)
+    _ensure(transaction, partial(_has, connection, "record_marks"), _RECORD_MARKS)
 
 
 def _ensure(

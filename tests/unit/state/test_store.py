@@ -288,3 +288,79 @@ def test_processes_that_add_the_column_together_do_not_get_in_each_others_way(
     file = tmp_path / "state.db"
     _written_before_actors_were_kept(file)
     write_from_three_processes(file)
+
+
+# -- what is kept of all records of a kind ---------------------------------------------------------
+
+_SET_WEIGHT = "UPDATE records SET body = json_set(body, '$.weight_g', 9) WHERE name = 'cod'"
+
+
+def _change_by_sql(file: Path, statement: str) -> None:
+    """As another program, or an earlier release, changes the file."""
+    with sqlite3.connect(file) as connection:
+        connection.execute(statement)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda file, store: store.put("fish", "sea", "cod", Fish(name="cod", weight_g=9)),
+        lambda file, store: store.put(
+            "fish", "sea", "cod", Fish(name="cod", weight_g=9), is_noted=False
+        ),
+        lambda file, store: store.put("fish", "sea", "eel", Fish(name="eel", weight_g=9)),
+        lambda file, store: store.remove("fish", "sea", "cod"),
+        lambda file, store: store.remove_lab("sea"),
+        lambda file, store: _change_by_sql(file, _SET_WEIGHT),
+        lambda file, store: _change_by_sql(file, "DELETE FROM records WHERE name = 'cod'"),
+        lambda file, store: _change_by_sql(file, "UPDATE records SET kind = 'bird'"),
+        lambda file, store: _change_by_sql(file, "UPDATE records SET lab = 'lake'"),
+        lambda file, store: _change_by_sql(file, "UPDATE records SET name = 'eel'"),
+    ],
+)
+def test_what_is_kept_of_all_records_follows_whoever_changes_one(
+    tmp_path: Path, change: Callable[[Path, Store], None]
+) -> None:
+    file = tmp_path / "state.db"
+    store, other = Store(file), Store(file)
+    store.put("fish", "sea", "cod", Fish(name="cod", weight_g=1))
+
+    def read(kept: Store) -> tuple[object, object]:
+        return kept.field("fish", "sea", "$.weight_g"), kept.all("fish", "sea", Fish)
+
+    assert read(store) == read(store) == ({"cod": 1}, {"cod": Fish(name="cod", weight_g=1)})
+    change(file, other)
+    changed = read(store)
+    assert changed != ({"cod": 1}, {"cod": Fish(name="cod", weight_g=1)})
+    assert changed == (
+        {name: fish.weight_g for name, fish in changed[1].items()},  # type: ignore[attr-defined]
+        {row: store.get("fish", "sea", row, Fish) for row in store.names("fish", "sea")},
+    )
+    for one in (store, other):
+        one.close()
+
+
+def test_it_is_read_once_and_nobody_can_change_it_for_others(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state.db")
+    store.put("fish", "sea", "cod", Fish(name="cod", weight_g=1))
+    store.field("fish", "sea", "$.weight_g").clear()
+    store.all("fish", "sea", Fish).clear()
+    statements: list[str] = []
+    store._connection.set_trace_callback(statements.append)
+    assert store.field("fish", "sea", "$.weight_g") == {"cod": 1}
+    assert list(store.all("fish", "sea", Fish)) == ["cod"]
+    store.put("bird", "sea", "gull", Fish(name="gull"))
+    assert store.field("fish", "sea", "$.weight_g") == {"cod": 1}
+    assert not [one for one in statements if "FROM records" in one]
+    store.close()
+
+
+def test_another_file_of_that_name_is_another_store(tmp_path: Path) -> None:
+    file = tmp_path / "state.db"
+    for weight_g in (1, 2):
+        store = Store(file)
+        store.put("fish", "sea", "cod", Fish(name="cod", weight_g=weight_g))
+        assert store.field("fish", "sea", "$.weight_g") == {"cod": weight_g}
+        store.close()
+        file.unlink()
