@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import socket
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from grampus.databases.instance import (
 )
 from grampus.databases.layout import init_daemon, server_daemon
 from grampus.databases.readiness import ensure_serving
+from grampus.hosts.port import CommandResult
 from tests.fakes.clock import FakeClock
 from tests.fakes.hosts import FakeFile
 from tests.fakes.interruption import Fuse
@@ -81,6 +83,22 @@ def test_a_server_is_asked_from_when_it_listens(
     host.silent_looks = silent_looks
     await_server(clock, host, plan(), lambda: next(asked) == 3, listens=listens)
     assert clock.slept_s == pytest.approx(slept_s)
+
+
+def test_a_look_that_takes_too_long_does_not_end_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine can stand still for ten seconds, and its server starts all the same."""
+    host, clock, looks = MysqlHost("h1", Fuse()), FakeClock(), itertools.count(1)
+    host.daemons[plan().daemon] = MysqlDaemon(server_daemon(plan()), "running")
+    run = host.run
+
+    def slow(argv: list[str], **options: Any) -> CommandResult:
+        if argv[0] == "grep" and next(looks) < 3:
+            raise GrampusError("`grep` did not end within 10 s.", code="timeout")
+        return run(argv, **options)
+
+    monkeypatch.setattr(host, "run", slow)
+    await_server(clock, host, plan(), lambda: True)
+    assert next(looks) > 3
 
 
 def test_a_server_that_ended_is_not_waited_for() -> None:

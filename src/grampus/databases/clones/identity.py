@@ -241,19 +241,27 @@ def finish_serving_as_new(host: Host, plan: InstancePlan, password: SecretStr, c
 
 
 def _try_login(host: Host, plan: InstancePlan, user: str, password: SecretStr) -> str:
-    """What the client says against a login through the closed server's socket: empty, nothing."""
-    result = host.run(
-        [
-            CLIENT_PROGRAMS[plan.flavour],
-            "--defaults-file=/dev/stdin",
-            "--execute",
-            "DO 0",
-        ],
-        stdin=_socket_options(user, password),
-        daemon=plan.init_daemon,
-        check=False,
-        timeout_s=LOGIN_TIMEOUT_S,
-    )
+    """What the client says against a login through the closed server's socket: empty, nothing.
+
+    A login that takes too long is one that failed; the next one may succeed.
+    """
+    try:
+        result = host.run(
+            [
+                CLIENT_PROGRAMS[plan.flavour],
+                "--defaults-file=/dev/stdin",
+                "--execute",
+                "DO 0",
+            ],
+            stdin=_socket_options(user, password),
+            daemon=plan.init_daemon,
+            check=False,
+            timeout_s=LOGIN_TIMEOUT_S,
+        )
+    except GrampusError as error:
+        if error.code != "timeout":
+            raise
+        return error.problem
     return "" if result.returncode == 0 else result.stderr or f"code {result.returncode}"
 
 
