@@ -62,22 +62,21 @@ class PartKind(Generic[SpecT]):
     @property
     def up(self) -> OperationType[PartService[SpecT], SpecT]:
         """The start as an operation."""
-        return OperationType(
-            f"{self.noun}.up",
-            f"start of the {self.noun} of the lab",
-            document=self.document,
-            build=lambda service, spec: service.up_steps(spec),
-            when_cut_off="finish",
-        )
+        return self._operation("up", "start", PartService.up_steps)
 
     @property
     def down(self) -> OperationType[PartService[SpecT], SpecT]:
         """The removal as an operation."""
+        return self._operation("down", "end", PartService.down_steps)
+
+    def _operation(
+        self, verb: str, what: str, build: Callable[[PartService[SpecT], SpecT], list[Step]]
+    ) -> OperationType[PartService[SpecT], SpecT]:
         return OperationType(
-            f"{self.noun}.down",
-            f"end of the {self.noun} of the lab",
+            f"{self.noun}.{verb}",
+            f"{what} of the {self.noun} of the lab",
             document=self.document,
-            build=lambda service, spec: service.down_steps(spec),
+            build=build,
             when_cut_off="finish",
         )
 

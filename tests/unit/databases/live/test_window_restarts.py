@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
@@ -35,6 +37,18 @@ def pass_time(world: LiveWorld, time: timedelta) -> None:
 
 def wait_for_restart(world: LiveWorld) -> None:
     world.parameters().set("demo", WAITING, "8")
+
+
+@contextmanager
+def failing(monkeypatch: pytest.MonkeyPatch, code: str) -> Iterator[None]:
+    """No server can be restarted."""
+
+    def fail(*_: object) -> None:
+        raise GrampusError("It cannot be restarted.", "Look.", code=code)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("grampus.databases.live.live_settings.LiveSettings.restart", fail)
+        yield
 
 
 def test_what_waits_takes_effect_once_the_window_is_open(world: LiveWorld) -> None:
@@ -83,11 +97,7 @@ def test_a_restart_that_fails_is_not_repeated_and_told_until_nothing_waits(
 
     restarts = WindowRestarts()
 
-    def fail(*_: object) -> None:
-        raise GrampusError("It does not start.", "Look.", code="server-stopped")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("grampus.databases.live.live_settings.LiveSettings.restart", fail)
+    with failing(monkeypatch, "server-stopped"):
         assert kinds(world, restarts) == ["window-restart-failed"]
     # Told again, so that it does not count as over; a new controller knows nothing of it.
     assert kinds(world, restarts) == ["window-restart-failed"]
@@ -106,11 +116,7 @@ def test_a_restart_that_failed_is_repeated_in_the_next_window(
     pass_time(world, timedelta(minutes=1))
     restarts = WindowRestarts()
 
-    def fail(*_: object) -> None:
-        raise GrampusError("It does not start.", code="server-stopped")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("grampus.databases.live.live_settings.LiveSettings.restart", fail)
+    with failing(monkeypatch, "server-stopped"):
         assert kinds(world, restarts) == ["window-restart-failed"]
     pass_time(world, timedelta(hours=2))
     assert kinds(world, restarts) == ["window-restart-failed"]
@@ -126,10 +132,6 @@ def test_what_another_command_works_on_is_restarted_later_in_the_window(
     wait_for_restart(world)
     pass_time(world, timedelta(minutes=1))
 
-    def fail(*_: object) -> None:
-        raise GrampusError("Another command works on it.", code="busy")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("grampus.databases.live.live_settings.LiveSettings.restart", fail)
+    with failing(monkeypatch, "busy"):
         assert kinds(world) == []
     assert kinds(world) == ["window-restarted"]
