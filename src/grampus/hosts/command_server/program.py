@@ -27,7 +27,7 @@ TERM_GRACE_S = 3.0
 # As `runc exec` ends when the program is not there.
 CANNOT_START = 255
 # Libraries that are worth loading once, when a script names them.
-SLOW_LIBRARIES = ("rados", "rbd")
+SLOW_LIBRARIES = ("rados", "rbd", "socket")
 
 
 class Gone(BaseException):
