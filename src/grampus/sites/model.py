@@ -1,0 +1,89 @@
+"""The records of a site: its cluster, and its hosts."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import re
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from grampus.core.errors import UsageError
+from grampus.state.home import Home
+
+SITE_RECORD = "site"
+SITE_HOST_RECORD = "site-host"
+DEFAULT_POOL = "databases"
+DEFAULT_USER = "grampus"
+# Where Grampus keeps its things on a host of a site, below a directory for each site.
+HOST_ROOT = "/var/lib/grampus"
+_RANGE = re.compile(r"(?P<first>\d+\.\d+\.\d+\.\d+)-(?P<last>\d+)", re.ASCII)
+
+
+class SiteSpec(BaseModel):
+    """A site, as it was adopted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    tag: str  # names the site's units and directories on its hosts
+    fsid: str  # of its cluster
+    user: str  # the cephx user of Grampus, without `client.`
+    pool: str
+    image_name: str
+    image_id: str  # the host image that commands and daemons run in
+    addresses: str = ""  # such as 10.0.5.100-199; empty: databases have their host's address
+    interface: str = ""  # of the hosts, for these addresses; empty: the one in their network
+
+    @property
+    def host_directory(self) -> str:
+        """Where Grampus keeps the site's things on each host."""
+        return f"{HOST_ROOT}/{self.tag}"
+
+    def database_addresses(self) -> list[str]:
+        """Addresses that databases may take."""
+        return parse_address_range(self.addresses) if self.addresses else []
+
+
+class SiteHostSpec(BaseModel):
+    """A host of a site, and how commands reach it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    address: str  # its IPv4 address as the cluster sees it
+    ssh_user: str
+    ssh_address: str
+    ssh_port: int = 22
+    identity: str | None = None  # a private key's file on the machine that Grampus runs on
+    labels: dict[str, str] = Field(default_factory=dict)
+
+
+def site_tag(home: Home, name: str) -> str:
+    """Five hexadecimal digits that keep sites of different homes apart on one host."""
+    return hashlib.sha256(f"{home.root}\0site\0{name}".encode()).hexdigest()[:5]
+
+
+def site_directory(home: Home, name: str) -> Path:
+    """Where this machine keeps the cluster's configuration, the key, and the hosts' SSH keys."""
+    return home.root / "sites" / name
+
+
+def parse_address_range(text: str) -> list[str]:
+    """The IPv4 addresses of `10.0.5.100-199`, in order. Raises UsageError."""
+    found = _RANGE.fullmatch(text)
+    try:
+        if found is None:
+            raise ValueError
+        first = ipaddress.IPv4Address(found["first"])
+        count = int(found["last"]) - int(first) % 256 + 1
+        if not 1 <= count <= 256 or int(found["last"]) > 255:
+            raise ValueError
+    except ValueError:
+        raise UsageError(
+            f"'{text}' is not a range of addresses.",
+            "Give the first address and the last number, such as 10.0.5.100-199.",
+            code="bad-addresses",
+        ) from None
+    return [str(first + number) for number in range(count)]
