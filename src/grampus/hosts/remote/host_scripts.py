@@ -14,8 +14,8 @@ mkdir -p "$1/upper" "$1/work" "$1/root"
 mountpoint -q "$1/root" ||
   mount -t overlay overlay -o "lowerdir=$2,upperdir=$1/upper,workdir=$1/work" "$1/root"
 """
-# MAPPED, then the command of `units.render_start`. The service has binds of its own by then: those on
-# the host would keep the volume's file system in use after the daemon's end.
+# MAPPED, then the command of `units.render_start`. The service has binds of its own by then: those
+# on the host would keep the volume's file system in use after the daemon's end.
 START_DAEMON = """
 mapped=$1
 shift

@@ -80,6 +80,7 @@ def _options(place: SshPlace, *, is_first: bool) -> list[str]:
         f"StrictHostKeyChecking={checking}",
         f"UserKnownHostsFile={place.known_hosts}",
         "GlobalKnownHostsFile=/dev/null",
+        "HashKnownHosts=no",
         # The key belongs to the host, whatever address it has.
         f"HostKeyAlias={place.host}",
         "LogLevel=ERROR",
