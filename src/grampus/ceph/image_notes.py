@@ -137,10 +137,13 @@ def observe_images(cluster: CephCluster) -> list[FoundImage]:
 
 
 def observe_image_pools(cluster: CephCluster) -> list[str]:
-    """Pools that are meant for images, by name."""
+    """Pools that are meant for images and that Grampus may open, by name."""
     pools = cluster.ask("osd pool ls", detail="detail")
     return sorted(
-        pool["pool_name"] for pool in pools if "rbd" in pool.get("application_metadata", {})
+        pool["pool_name"]
+        for pool in pools
+        if "rbd" in pool.get("application_metadata", {})
+        and (cluster.image_pools is None or pool["pool_name"] in cluster.image_pools)
     )
 
 
