@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -87,10 +87,16 @@ def parse_status(document: Mapping[str, Any], mgr_active: str | None) -> Cluster
 
 
 class CephCluster:
-    """One Ceph cluster as seen with its administrator's key."""
+    """One Ceph cluster as seen with the key of Grampus, in a lab the administrator's.
 
-    def __init__(self, runner: CommandRunner) -> None:
+    `image_pools` are the only pools whose images the key opens; None: it opens all.
+    """
+
+    def __init__(
+        self, runner: CommandRunner, *, image_pools: Collection[str] | None = None
+    ) -> None:
         self.runner = WaitExplainer(runner)
+        self.image_pools = image_pools
 
     def ceph(
         self,
@@ -208,7 +214,7 @@ class CephCluster:
         if made.returncode != 0:
             # It exists with other capabilities: an earlier version made it.
             ask_mons(self.runner, "auth caps", entity=entity, caps=caps)
-            made = ask_mons(self.runner, create, entity=entity)
+            made = ask_mons(self.runner, create, entity=entity, caps=caps)
         return made.stdout
 
     def ensure_pending_key(self, user: str) -> str:

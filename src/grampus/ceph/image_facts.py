@@ -7,8 +7,8 @@ import json
 from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.connecting import CONNECT, CONNECT_SOON
 from grampus.ceph.image_notes import (
-    CONNECT,
     LIST_TIMEOUT_S,
     NOTE_TIMEOUT_S,
     WALK_IMAGES,
@@ -28,17 +28,18 @@ def describe(pool, namespace, image, in_trash):
     return {{
         "pool": pool, "name": name, "id": image.id(), "in_trash": in_trash, "fact": fact
     }}
-with {CONNECT} as cluster:
+with {CONNECT_SOON} as cluster:
     found = walk_images(cluster, sys.argv[2:], describe)
 print(json.dumps(found))
 """
 # The OSD compares the former fact as it changes it: another image, or a fact that somebody changed
 # meanwhile, is left alone.
 EXCHANGE_FACT = f"""
-import json, sys, rados
+{CONNECT}
+import json, sys
 {HEADER_METADATA}
 change = json.load(sys.stdin)
-with {CONNECT} as cluster, cluster.open_ioctx(change["pool"]) as context:
+with {CONNECT_SOON} as cluster, cluster.open_ioctx(change["pool"]) as context:
     context.set_namespace(change["namespace"])
     key, former = change["key"], {{change["key"]: change["former"]}}
     try:

@@ -11,20 +11,20 @@ from collections.abc import Collection
 from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.connecting import CONNECT, CONNECT_SOON
 from grampus.ceph.rbd import HEADER_METADATA, METADATA_PREFIX
 from grampus.ceph.trash import TRASH_IDS
 
 # One fact, asked for by its name: python3-rbd 20.2 lists keys beside the wrong values as soon as
 # one value is empty.
 RECORDS_KEY = f"{METADATA_PREFIX}records"
-# A cluster that does not answer must not hold a command up for the 5 minutes of librados.
-CONNECT = 'rados.Rados(conffile="", conf={"client_mount_timeout": "10"})'
 # A look at every image in one process on a host, since a command for each takes 40 ms.
 # `describe(pool, namespace, image, in_trash)` is called with each open image, of all namespaces and
 # of the trash too; what it answers is listed, unless it is None. An image that goes away meanwhile
 # is left out.
 WALK_IMAGES = f"""
-import json, subprocess, sys, rados, rbd
+{CONNECT}
+import json, subprocess, sys, rbd
 {TRASH_IDS}
 def walk_images(cluster, pools, describe):
     found = []
@@ -71,17 +71,18 @@ def describe(pool, namespace, image, in_trash):
         "has_data": noted is not None and image.size() > 0 and has_data(image),
         "noted": noted,
     }}
-with {CONNECT} as cluster:
+with {CONNECT_SOON} as cluster:
     found = walk_images(cluster, sys.argv[2:], describe)
 print(json.dumps(found))
 """
 # One that is not there (any more) is left out of the answer. The generation of the state goes
 # first: what is noted on images is never of a later one than the MONs know of.
 WRITE_NOTES = f"""
-import json, sys, rados
+{CONNECT}
+import json, sys
 {HEADER_METADATA}
 noted = []
-with {CONNECT} as cluster:
+with {CONNECT_SOON} as cluster:
     put = {{"prefix": "config-key set", "key": sys.argv[2], "val": sys.argv[3]}}
     code, _, said = cluster.mon_command(json.dumps(put), b"")
     if code:
@@ -136,10 +137,13 @@ def observe_images(cluster: CephCluster) -> list[FoundImage]:
 
 
 def observe_image_pools(cluster: CephCluster) -> list[str]:
-    """Pools that are meant for images, by name."""
+    """Pools that are meant for images and that Grampus may open, by name."""
     pools = cluster.ask("osd pool ls", detail="detail")
     return sorted(
-        pool["pool_name"] for pool in pools if "rbd" in pool.get("application_metadata", {})
+        pool["pool_name"]
+        for pool in pools
+        if "rbd" in pool.get("application_metadata", {})
+        and (cluster.image_pools is None or pool["pool_name"] in cluster.image_pools)
     )
 
 

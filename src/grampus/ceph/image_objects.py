@@ -7,11 +7,13 @@ import json
 from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.connecting import CONNECT
 from grampus.ceph.namespaces import split_image
 
 # librbd tells what is allocated from the image's object map, without reading data. All layers over
 # one connection: `rbd` connects anew for each image and each snapshot.
-LIST_OBJECTS = """
+LIST_OBJECTS = f"""
+{CONNECT}
 import json, sys, rados, rbd
 ABSENT_IN_A_ROW = 64
 def exists(context, name):
@@ -46,16 +48,16 @@ def describe(context, pool, namespace, image):
             absent = 0 if found else absent + 1
             others += [name] if found else []
             slot += 1
-    return {
+    return {{
         "pool": pool,
         "image": (namespace + "/" if namespace else "") + image.get_name(),
         "prefix": image.stat()["block_name_prefix"],
         "numbers": sorted(numbers),
         "others": others,
-    }
+    }}
 namespace, _, name = sys.argv[2].rpartition("/")
-found, pool, named = [], sys.argv[1], {"name": name}
-with rados.Rados(conffile="") as cluster:
+found, pool, named = [], sys.argv[1], {{"name": name}}
+with connect() as cluster:
     while pool is not None:
         with cluster.open_ioctx(pool) as context:
             context.set_namespace(namespace)
@@ -64,7 +66,7 @@ with rados.Rados(conffile="") as cluster:
                 try:
                     parent = image.get_parent_image_spec()
                     pool, namespace = parent["pool_name"], parent["pool_namespace"]
-                    named = {"image_id": parent["image_id"]}
+                    named = {{"image_id": parent["image_id"]}}
                 except rbd.ImageNotFound:
                     pool = None
 print(json.dumps(found))

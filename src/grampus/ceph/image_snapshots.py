@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.connecting import CONNECT
 from grampus.ceph.namespaces import ENTER_NAMESPACE, join_image
 from grampus.ceph.ports import CommandOutput
 from grampus.ceph.rbd import HEADER_METADATA, METADATA_PREFIX
@@ -29,12 +30,13 @@ SUSPENDED_FACT = "suspended_features"
 # being flattened would be without an object map for good. Size and facts of a new clone over the
 # same connection, too: three commands less, while a database is waited for.
 CLONE_IMAGE = f"""
-import json, sys, rados, rbd
+{CONNECT}
+import json, sys, rbd
 {ENTER_NAMESPACE}
 {HEADER_METADATA}
 parent_namespace, _, parent = sys.argv[2].rpartition("/")
 namespace, _, name = sys.argv[5].rpartition("/")
-with rados.Rados(conffile="", conf={{"rbd_default_clone_format": "2"}}) as cluster:
+with connect(rbd_default_clone_format="2") as cluster:
     with cluster.open_ioctx(sys.argv[1]) as source, cluster.open_ioctx(sys.argv[4]) as pool:
         source.set_namespace(parent_namespace)
         enter(pool, namespace)
@@ -66,8 +68,9 @@ with rados.Rados(conffile="", conf={{"rbd_default_clone_format": "2"}}) as clust
             change_metadata(pool, image_id, facts, [key for key in inherited if key not in facts])
 """
 # Whether an image, or one of its snapshots, is a clone: a flattened one keeps snapshots that are.
-HAS_PARENTS = """
-import json, sys, rados, rbd
+HAS_PARENTS = f"""
+{CONNECT}
+import json, sys, rbd
 namespace, _, name = sys.argv[2].rpartition("/")
 def is_clone(image):
     try:
@@ -75,7 +78,7 @@ def is_clone(image):
     except rbd.ImageNotFound:
         return False
     return True
-with rados.Rados(conffile="") as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
+with connect() as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
     pool.set_namespace(namespace)
     with rbd.Image(pool, name, read_only=True) as image:
         found = is_clone(image)
@@ -86,10 +89,11 @@ print(json.dumps(found))
 """
 # What was deleted under its clones is kept by the cluster as a snapshot of its own trash. The last
 # clone takes it away as it lets go; one whose key may only read there cannot.
-SWEEP_SNAPSHOTS = """
-import sys, rados, rbd
+SWEEP_SNAPSHOTS = f"""
+{CONNECT}
+import sys, rbd
 namespace, _, name = sys.argv[2].rpartition("/")
-with rados.Rados(conffile="") as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
+with connect() as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
     pool.set_namespace(namespace)
     try:
         image = rbd.Image(pool, name)

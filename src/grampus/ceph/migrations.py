@@ -20,6 +20,7 @@ from typing import Literal, get_args
 from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.connecting import CONNECT
 from grampus.ceph.namespaces import place_of, split_image
 from grampus.ceph.ports import CommandOutput
 from grampus.ceph.rbd import EBUSY, ENOENT, GENTLY
@@ -40,7 +41,8 @@ COMMIT_BUSY_TIMEOUT_S = 45.0
 # Removing the source, or copying back, takes as long as there is data.
 DATA_TIMEOUT_S = 12 * 3600.0
 # An image's write journal, which knows only the image's id. One that is not there is done already.
-REMOVE_JOURNAL = """
+REMOVE_JOURNAL = f"""
+{CONNECT}
 import sys, rados
 ABSENT_IN_A_ROW = 64
 pool, namespace, image_id = sys.argv[1:]
@@ -50,7 +52,7 @@ def remove(context, name):
     except rados.ObjectNotFound:
         return False
     return True
-with rados.Rados(conffile="") as cluster, cluster.open_ioctx(pool) as context:
+with connect() as cluster, cluster.open_ioctx(pool) as context:
     context.set_namespace(namespace)
     name, slot, absent = "grampus_journal." + image_id, 0, 0
     while absent < ABSENT_IN_A_ROW:
@@ -60,10 +62,11 @@ with rados.Rados(conffile="") as cluster, cluster.open_ioctx(pool) as context:
 """
 # An image that is a migration's source no more, whose target knows nothing of it any more: until
 # then nothing opens it, and nothing removes it.
-END_SOURCE = """
+END_SOURCE = f"""
+{CONNECT}
 import sys, rados
 pool, namespace, image_id = sys.argv[1:]
-with rados.Rados(conffile="") as cluster, cluster.open_ioctx(pool) as context:
+with connect() as cluster, cluster.open_ioctx(pool) as context:
     context.set_namespace(namespace)
     try:
         context.execute("rbd_header." + image_id, "rbd", "migration_remove", b"")

@@ -10,14 +10,16 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
+from grampus.ceph.connecting import CONNECT
 from grampus.ceph.ports import CommandOutput, CommandRunner
 
 # As `ceph --connect-timeout`: librados would wait for five minutes.
 CONNECT_TIMEOUT_S = 20
 # Code and words of a failure are those of `ceph`.
 ASK_MONS = f"""
-import errno, sys, rados
-with rados.Rados(conffile="", conf={{"client_mount_timeout": "{CONNECT_TIMEOUT_S}"}}) as cluster:
+{CONNECT}
+import errno, sys
+with connect(client_mount_timeout="{CONNECT_TIMEOUT_S}") as cluster:
     ask = cluster.mgr_command if sys.argv[2] == "mgr" else cluster.mon_command
     code, said, complained = ask(sys.argv[1], b"")
 sys.stdout.write(said.decode())

@@ -6,13 +6,15 @@ import json
 from collections.abc import Mapping
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.connecting import CONNECT
 from grampus.ceph.mon_commands import CONNECT_TIMEOUT_S
 
 WHO = "osd"
 # One connection for all: to connect takes ten times what an option takes.
 SET_OPTIONS = f"""
-import errno, json, sys, rados
-with rados.Rados(conffile="", conf={{"client_mount_timeout": "{CONNECT_TIMEOUT_S}"}}) as cluster:
+{CONNECT}
+import errno, json, sys
+with connect(client_mount_timeout="{CONNECT_TIMEOUT_S}") as cluster:
     for command in json.loads(sys.argv[1]):
         code, _, complained = cluster.mon_command(json.dumps(command), b"")
         if code:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.connecting import CONNECT
 from grampus.ceph.trash import TRASH_IDS
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import RefusedError
@@ -21,10 +22,11 @@ _POOL_IN_DETAIL = re.compile(r"pool '(?P<pool>[^']+)' has no replicas configured
 _TICK_TIMEOUT_S = 30.0
 # Images of a pool, also those in its trash, in all of its namespaces.
 COUNT_IMAGES = f"""
-import json, subprocess, sys, rados, rbd
+{CONNECT}
+import json, subprocess, sys, rbd
 {TRASH_IDS}
 count = 0
-with rados.Rados(conffile="") as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
+with connect() as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
     for namespace in ["", *rbd.RBD().namespace_list(pool)]:
         pool.set_namespace(namespace)
         count += len(rbd.RBD().list(pool))

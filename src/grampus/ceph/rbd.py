@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.connecting import CONNECT
 from grampus.ceph.namespaces import ENTER_NAMESPACE, place_of, split_image
 from grampus.ceph.ports import CommandOutput
 from grampus.core.clock import Clock, wait_until
@@ -62,18 +63,20 @@ def change_metadata(context, image_id, facts, absent=(), former=None):
 # a new database; and it would take the lock. Ceph's own packages bring python3-rados along wherever
 # they bring `rbd`.
 CHANGE_METADATA = f"""
-import json, sys, rados
+{CONNECT}
+import json, sys
 {HEADER_METADATA}
 changes = json.loads(sys.argv[3])
 namespace, _, name = sys.argv[2].rpartition("/")
-with rados.Rados(conffile="") as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
+with connect() as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
     pool.set_namespace(namespace)
     change_metadata(pool, image_id_of(pool, name), changes["set"], changes["remove"])
 """
 # The namespace and the image over one connection: `rbd` connects anew for each, and a database is
 # waited for.
 CREATE_IMAGE = f"""
-import sys, rados, rbd
+{CONNECT}
+import sys, rbd
 {ENTER_NAMESPACE}
 {HEADER_METADATA}
 namespace, _, name = sys.argv[2].rpartition("/")
@@ -83,7 +86,7 @@ def noted(image):
         return image.metadata_get(key)
     except KeyError:
         return ""
-with rados.Rados(conffile="") as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
+with connect() as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
     enter(pool, namespace)
     is_new = True
     try:
@@ -102,20 +105,21 @@ with rados.Rados(conffile="") as cluster, cluster.open_ioctx(sys.argv[1]) as poo
 
 # Both over one connection: who opens a volume, fences it or fails it over asks for both. The lock
 # first: its owner is a watcher for as long as it lives.
-LIST_CLIENTS = """
-import json, sys, rados, rbd
+LIST_CLIENTS = f"""
+{CONNECT}
+import json, sys, rbd
 namespace, _, name = sys.argv[2].rpartition("/")
-with rados.Rados(conffile="") as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
+with connect() as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
     pool.set_namespace(namespace)
     with rbd.Image(pool, name, read_only=True) as image:
         # No dictionary, but an empty list, if there is no lock.
-        lockers = (image.list_lockers() or {"lockers": []})["lockers"]
+        lockers = (image.list_lockers() or {{"lockers": []}})["lockers"]
         locks = [
-            {"id": cookie, "locker": client, "address": address}
+            {{"id": cookie, "locker": client, "address": address}}
             for client, cookie, address in lockers
         ]
         watchers = [watcher["addr"] for watcher in image.watchers_list()]
-print(json.dumps({"locks": locks, "watchers": watchers}))
+print(json.dumps({{"locks": locks, "watchers": watchers}}))
 """
 
 

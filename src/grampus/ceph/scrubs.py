@@ -9,16 +9,18 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.connecting import CONNECT
 from grampus.ceph.placement_groups import PoolPlacement
 from grampus.core.errors import GrampusError
 
 ScrubKind = Literal["deep-scrub", "repair"]
 # One connection for all of them: `ceph pg deep-scrub` takes a quarter of a second each.
-REQUEST_SCRUBS = """
-import json, sys, rados
-with rados.Rados(conffile="") as cluster:
+REQUEST_SCRUBS = f"""
+{CONNECT}
+import json, sys
+with connect() as cluster:
     for group in sys.argv[2:]:
-        command = {"prefix": "pg " + sys.argv[1], "pgid": group}
+        command = {{"prefix": "pg " + sys.argv[1], "pgid": group}}
         code, _, said = cluster.mgr_command(json.dumps(command), b"")
         if code:
             sys.exit("%s: %s" % (group, said))

@@ -46,6 +46,11 @@ def write_state_note(cluster: CephCluster, lab: str, text: str) -> None:
     ask_mons(cluster.runner, "config-key set", key=generation_key(lab), val=text)
 
 
+def ensure_state_note_absent(cluster: CephCluster, lab: str) -> None:
+    """Nothing is noted any more."""
+    ask_mons(cluster.runner, "config-key rm", key=generation_key(lab))
+
+
 class StateWatch:
     """Tells whether a state is the newest that the cluster of a lab has seen."""
 

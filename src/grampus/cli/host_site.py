@@ -9,7 +9,7 @@ import typer
 
 from grampus.cli.app import EXIT_FAILED, command
 from grampus.cli.composition.session import Session
-from grampus.cli.composition.sites import reach_from, site_hosts
+from grampus.cli.composition.site_hosts import reach_from, site_hosts
 from grampus.cli.host import HostArgument, host_app
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption, LabOption, YesOption
 from grampus.cli.output import make_output

@@ -13,6 +13,7 @@ app = Noun(
         "lab": "grampus.cli.lab",
         "db": "grampus.cli.db",
         "volume": "grampus.cli.volume",
+        "site": "grampus.cli.site",
         "host": "grampus.cli.host",
         "bench": "grampus.cli.bench",
         "report": "grampus.cli.bench",

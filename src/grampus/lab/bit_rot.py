@@ -20,6 +20,7 @@ from pathlib import PurePosixPath
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.connecting import CONNECT
 from grampus.ceph.image_objects import observe_layers
 from grampus.ceph.namespaces import join_place
 from grampus.ceph.placement_groups import decide_group
@@ -65,11 +66,12 @@ if len(sys.argv) < 4 or hashlib.sha256(chunk).hexdigest() == sys.argv[3]:
     print(hashlib.sha256(chunk).hexdigest())
 """
 # When each object was last written to, over one connection; one that is gone is left out.
-LIST_WRITES = """
+LIST_WRITES = f"""
+{CONNECT}
 import calendar, json, sys, rados
-found = {}
+found = {{}}
 pool, _, namespace = sys.argv[1].partition("/")
-with rados.Rados(conffile="") as cluster, cluster.open_ioctx(pool) as context:
+with connect() as cluster, cluster.open_ioctx(pool) as context:
     context.set_namespace(namespace)
     for name in json.load(sys.stdin):
         try:

@@ -53,7 +53,7 @@ class Context:
         def put(images): images[image].update(operation.facts); return images
         rbd.change("images", put)
 class Rados:
-    def __init__(self, conffile, conf=None): pass
+    def __init__(self, conffile, name=None, conf=None): pass
     def __enter__(self): return self
     def __exit__(self, *_): pass
     def open_ioctx(self, pool): return Context()

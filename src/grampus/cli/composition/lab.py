@@ -282,7 +282,7 @@ class LabSession:
         if isinstance(place, LabSpec):
             return self.lab().fleet(place)
         # Imported for sites alone.
-        fleet: KeepingFleet = import_module("grampus.cli.composition.sites").site_fleet(
+        fleet: KeepingFleet = import_module("grampus.cli.composition.site_hosts").site_fleet(
             self.home, place, hosts
         )
         return fleet
@@ -304,7 +304,7 @@ class LabSession:
         if site is None:
             return AnyReachableHost(self.fleet())
         if self._own_runner is None:
-            make = import_module("grampus.cli.composition.sites").site_runner
+            make = import_module("grampus.cli.composition.site_hosts").site_runner
             self._own_runner = make(self.home, self.images, site, self.progress)
         return self._own_runner
 
