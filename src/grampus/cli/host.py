@@ -81,7 +81,7 @@ def host_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT
             ]
             for name, found in seen.items()
         ],
-        f"The lab '{lab}' has no hosts.",
+        f"'{lab}' has no hosts.",
     )
 
 
