@@ -94,6 +94,14 @@ def host_check(
 @command(host_app, "remove", "grampus host remove db1 --site prod")
 def host_remove(
     host: HostArgument,
+    lost: Annotated[
+        bool,
+        typer.Option(
+            "--lost",
+            metavar="",
+            help="The machine is gone or was installed anew: remove it from the site only.",
+        ),
+    ] = False,
     lab: LabOption = LAB_DEFAULT,
     yes: YesOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -109,7 +117,7 @@ def host_remove(
         hosts.get(host)
         _require_unused(session, host)
         session.confirm(f"Remove the host {host} from the site '{site.name}'?", yes=yes)
-        hosts.remove(host)
+        hosts.remove(host, is_lost=lost)
     make_output(output_format).text({"removed": host}, f"The host {host} is removed.")
 
 

@@ -100,7 +100,7 @@ def explain_ssh(place: SshPlace, said: str) -> GrampusError:
         return RefusedError(
             f"The SSH host key of {place.host} ({place.address}) is not the one that was pinned.",
             "Another machine may answer at this address. If the host was installed anew, remove "
-            f"it (`grampus host remove {place.host}`) and add it again.",
+            f"it (`grampus host remove {place.host} --lost`) and add it again.",
             code="host-key",
         )
     if "Permission denied" in said or "Too many authentication failures" in said:
