@@ -58,6 +58,7 @@ from grampus.state.home import require_below
 REACHABLE_FOR_S = 1.0
 _ALIVE_TIMEOUT_S = 8.0
 _MEMORY_IN_USE = 75
+_NO_USER_NAMESPACES = 3
 _MAPPING_PROGRAM = resources.files("grampus.hosts").joinpath("idmap_mounts_hook.py")
 
 
@@ -296,12 +297,16 @@ class RemoteHost:
             for place, number in zip(places, numbers, strict=True)
             for word in (spec.binds[number].source, place)
         ]
-        self._outside(MAP_BINDS, *pairs)
+        ids = (str(mapped[0].owner), str(spec.uid), str(spec.gid))
+        held = self._outside(MAP_BINDS, *ids, *pairs, check=False)
+        if held.returncode == _NO_USER_NAMESPACES:
+            return False
+        if held.returncode != 0:
+            raise CommandFailedError(self.name, held)
         directory = self._units.mapped_directory(spec.name)
         note = f"{directory}.note"
         program = _MAPPING_PROGRAM.read_text(encoding="utf-8")
-        owner = str(mapped[0].owner)
-        argv = ["python3", "-c", program, owner, str(spec.uid), str(spec.gid), note, *places]
+        argv = ["python3", "-c", program, "process", held.stdout.strip(), note, *places]
         made = self.run(argv, check=False)
         if made.returncode == 0:
             return True

@@ -77,6 +77,7 @@ def render_start(spec: DaemonSpec, place: UnitPlace, *, maps_owners: bool) -> li
         # Memory holds rows, keys and passwords: none of it is written to a disk.
         "LimitCORE=0",
         "LogRateLimitIntervalSec=0",
+        f"SyslogIdentifier={spec.name}",
         *_limits(spec.limits),
         *(_roots(spec, place, maps_owners=maps_owners)),
     ]
@@ -91,6 +92,7 @@ def render_start(spec: DaemonSpec, place: UnitPlace, *, maps_owners: bool) -> li
         "--quiet",
         f"--unit={place.unit(spec.name)}",
         f"--slice=grampus-{place.tag}.slice",
+        f"--description=Grampus: {spec.name}",
         *(f"--property={one}" for one in properties),
         *(f"--setenv={name}={value}" for name, value in environment.items()),
         "--",
