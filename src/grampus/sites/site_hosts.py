@@ -50,6 +50,7 @@ class HostRequest:
     port: int = 22
     identity: str | None = None
     labels: tuple[str, ...] = ()
+    has_new_key: bool = False  # the machine was installed anew: the pinned key is not its own
 
 
 def parse_ssh(text: str) -> tuple[str, str]:
@@ -116,6 +117,8 @@ class SiteHosts:
         spec = self._plan(request)
         ssh, host = self._connect(spec)
         self._progress.phase(f"Connect to {spec.ssh_address}")
+        if request.has_new_key:
+            self._forget_connection(ssh)
         self._pin(ssh)
         checks = self.look(ssh)
         failed = [check for check in checks if check.result == "failed"]
