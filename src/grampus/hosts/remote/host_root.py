@@ -61,6 +61,7 @@ for _ in 1 2 3; do
 done
 if awk -v dir="$dir" 'index($5, dir "/") == 1 { found = 1 } END { exit !found }' \
   /proc/self/mountinfo; then echo "something is mounted below $dir still" >&2; exit 67; fi
+systemctl stop "grampus-$tag.slice" 2>/dev/null || true
 rm -rf --one-file-system "$dir"
 rmdir "$(dirname "$dir")" 2>/dev/null || true
 """

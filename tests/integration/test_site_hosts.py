@@ -1,0 +1,285 @@
+"""A site: the cluster of a lab with a key of few rights, and hosts that Grampus did not create.
+
+The hosts are machines of their own with systemd, reached by SSH alone (`system/systemd_hosts.py`).
+Their directories are looked at by tests only: Grampus knows nothing of them.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.system.command_line import CHECKOUT, KILLED, CommandLine
+from tests.system.lab_machine import LabMachine
+from tests.system.machine import wait_for
+from tests.system.serving import serving
+from tests.system.systemd_hosts import SystemdHosts
+
+SITE, NAME = "site-prod", "shop"
+SERVES_AGAIN_S = 90.0
+SMALL = ("--size", "1G", "--memory", "320M", "--cpus", "0.5")
+
+pytestmark = pytest.mark.logs("controller.event")
+
+
+@dataclass
+class Site:
+    """The site, its hosts, and the lab whose cluster it uses."""
+
+    line: CommandLine
+    hosts: SystemdHosts
+    lab: CommandLine
+    files: Path
+
+    @property
+    def cluster(self) -> LabMachine:
+        """A host of the lab, with the key of an administrator."""
+        return LabMachine(self.lab, "h1")
+
+    def add(self, host: str, *options: str) -> None:
+        """Add one of the hosts."""
+        place = f"root@{self.hosts.address(host)}"
+        identity = str(self.hosts.identity)
+        self.line.ok("host", "add", host, "--ssh", place, "--identity", identity, *options)
+
+    def rows(self) -> int:
+        """How many rows the database's table has."""
+        return int(self.line.sql(NAME, "SELECT COUNT(*) FROM d.t")[0][0])
+
+    def insert(self) -> None:
+        """One more row, which the server has acknowledged when this returns."""
+        self.line.ok("db", "connect", NAME, "-e", "INSERT INTO d.t () VALUES ()")
+
+    def host_of(self, name: str) -> str:
+        found = self.line.json("db", "show", name)["host"]
+        assert isinstance(found, str)
+        return found
+
+    def services(self, host: str) -> set[str]:
+        """The daemons of the site whose services run on a host."""
+        listed = self.hosts.run(
+            host, "systemctl", "list-units", "--plain", "--no-legend", "grampus-*.service"
+        )
+        found = re.findall(r"^grampus-[0-9a-f]{5}-(\S+)\.service", listed, re.MULTILINE)
+        return {str(name) for name in found}
+
+    def show(self, host: str, daemon: str, *properties: str) -> dict[str, str]:
+        """Properties of a daemon's service."""
+        shown = self.hosts.run(
+            host, "systemctl", "show", f"--property={','.join(properties)}", f"grampus-*-{daemon}.*"
+        )
+        return dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
+
+    def left_on(self, host: str) -> str:
+        """What is there of Grampus on a host: mounts, files, services, addresses, loop devices."""
+        script = """
+            find /var/lib/grampus -mindepth 1 -maxdepth 1
+            awk '$5 != "/var/lib/grampus" && index($5, "/var/lib/grampus/") == 1' /proc/mounts
+            awk 'index($5, "/var/lib/grampus/") == 1 { print $5 }' /proc/self/mountinfo
+            systemctl list-units --all --plain --no-legend 'grampus-*'
+            ip -4 -brief address show eth0 | tr ' ' '\\n' | grep / | tail -n +2
+            losetup --list --noheadings --output BACK-FILE | grep "^/var/lib/grampus" || true
+        """
+        return self.hosts.run(host, "sh", "-c", script)
+
+
+def network_of(lab: CommandLine) -> tuple[str, str]:
+    """The lab's bridge, and the first three numbers of its addresses."""
+    shown = subprocess.run(
+        ["ip", "-4", "-o", "address", "show", f"gr-{lab.tag}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    found = re.search(r"inet (\d+\.\d+\.\d+)\.\d+/", shown)
+    assert found is not None, shown
+    return f"gr-{lab.tag}", found[1]
+
+
+@contextmanager
+def files_of_cluster(lab: CommandLine, line: CommandLine, directory: Path) -> Iterator[Path]:
+    """ceph.conf and a keyring, as the owner of a cluster hands them over."""
+    machine = LabMachine(lab, "h1")
+    (directory / "ceph.conf").write_text(machine.ok("cat", "/etc/ceph/ceph.conf"))
+    create = shlex.split(line.json("site", "caps", SITE)["create"].replace("\\\n", ""))
+    keyring = machine.ok(*create[: create.index("-o")])
+    (directory / "keyring").write_text(keyring)
+    try:
+        yield directory
+    finally:
+        machine.ok("ceph", "auth", "rm", "client.grampus")
+
+
+@pytest.fixture(scope="module")
+def site(lab: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The site with two hosts and one database with a table."""
+    bridge, network = network_of(lab)
+    line = CommandLine(SITE)
+    directory = tmp_path_factory.mktemp("site")
+    with ExitStack() as stack:
+        files = stack.enter_context(files_of_cluster(lab, line, directory))
+        hosts = stack.enter_context(
+            SystemdHosts(
+                line.home / "machines",
+                root_cache=CHECKOUT / "build" / "systemd-hosts",
+                bridge=bridge,
+                addresses={"s1": f"{network}.31", "s2": f"{network}.32"},
+                prefix_length=24,
+                gateway=None,
+            )
+        )
+        site = Site(line, hosts, lab, files)
+        # The five commands of the guide: no test prepares anything else.
+        conf, keyring = str(files / "ceph.conf"), str(files / "keyring")
+        line.ok(
+            *("site", "adopt", SITE, "--conf", conf, "--keyring", keyring),
+            *("--addresses", f"{network}.240-249"),
+        )
+        site.add("s1")
+        site.add("s2", "--label", "rack=b")
+        line.ok("db", "create", NAME, *SMALL, "--host", "s1", timeout_s=600)
+        line.ok("db", "connect", NAME, "-e", "CREATE DATABASE d")
+        line.ok("db", "connect", NAME, "-e", "CREATE TABLE d.t (id SERIAL PRIMARY KEY)")
+        yield site
+        end_site(site)
+
+
+def end_site(site: Site) -> None:
+    """All of it goes, with the commands that a user has for it, and nothing is left."""
+    line = site.line
+    for name in [one["name"] for one in line.json("db", "list")["databases"]]:
+        line.ok("db", "delete", name, "--now", "--yes")
+    for volume in [one["name"] for one in line.json("volume", "list")["volumes"]]:
+        line.ok("volume", "delete", volume, "--yes")
+    for host in ("s1", "s2"):
+        line.ok("host", "remove", host, "--yes")
+    line.ok("site", "forget", SITE, "--yes")
+    assert {host: site.left_on(host) for host in ("s1", "s2")} == {"s1": "", "s2": ""}
+    assert not (line.home / "sites" / SITE).exists()
+    users = site.cluster.ok("ceph", "auth", "ls")
+    assert f"client.grampus.{SITE}" not in users
+    assert SITE not in site.cluster.ok("ceph", "config-key", "ls")
+
+
+def test_a_server_is_a_service_with_limits_and_a_user_of_its_own(site: Site) -> None:
+    assert {f"mysqld-{NAME}", f"volumed-{NAME}"} <= site.services("s1")
+    shown = site.show("s1", f"mysqld-{NAME}", "MemoryMax", "CPUQuotaPerSecUSec", "MainPID")
+    assert shown["MemoryMax"] == str(320 * 2**20)
+    assert shown["CPUQuotaPerSecUSec"] == "500ms"
+    status = site.hosts.run("s1", "cat", f"/proc/{shown['MainPID']}/status")
+    assert int(status.split("Uid:")[1].split()[0]) > 65535, "no user of the host"
+    site.line.ok("db", "set", NAME, "--memory", "384M", "--cpus", "0.7")
+    shown = site.show("s1", f"mysqld-{NAME}", "MemoryMax", "CPUQuotaPerSecUSec")
+    assert shown == {"MemoryMax": str(384 * 2**20), "CPUQuotaPerSecUSec": "700ms"}
+
+
+def test_no_host_has_the_key_of_grampus(site: Site) -> None:
+    keys = site.hosts.run("s1", "sh", "-c", "ls /var/lib/grampus/*/data/etc-ceph")
+    assert set(keys.split()) >= {"ceph.conf", f"ceph.client.grampus.{SITE}.{NAME}.keyring"}
+    assert "ceph.client.grampus.keyring" not in keys.split()
+    listed = site.cluster.ok("ceph", "auth", "get", f"client.grampus.{SITE}.{NAME}")
+    assert "allow *" not in listed
+
+
+def test_a_database_grows_is_cloned_and_moves(site: Site) -> None:
+    site.insert()
+    before = site.rows()
+    site.line.ok("db", "resize", NAME, "--size", "2G")
+    site.line.ok("db", "snapshot", "create", NAME, "first")
+    site.line.ok("db", "clone", NAME, "copy", "--snapshot", "first", "--host", "s2")
+    assert int(site.line.sql("copy", "SELECT COUNT(*) FROM d.t")[0][0]) == before
+    site.line.ok("db", "delete", "copy", "--now", "--yes")
+    site.line.ok("db", "move", NAME, "--host", "s2")
+    assert site.rows() == before
+    assert f"mysqld-{NAME}" not in site.services("s1")
+    site.line.ok("db", "move", NAME, "--host", "s1")
+
+
+def test_a_creation_that_was_killed_leaves_nothing(site: Site) -> None:
+    """Its command ends with it on the host, and the next one undoes what was done."""
+    killed = site.line.run("db", "create", "cut", *SMALL, failpoints="db.create/start/after=kill")
+    assert killed.code == KILLED
+    names = [one["name"] for one in site.line.json("db", "list")["databases"]]
+    assert names == [NAME]
+    for host in ("s1", "s2"):
+        assert "mysqld-cut" not in site.services(host)
+        assert "/cut" not in site.left_on(host)
+
+
+def test_a_wrong_host_key_and_a_changed_image_are_found(site: Site) -> None:
+    known = site.line.home / "sites" / SITE / "known_hosts"
+    pinned = known.read_text()
+    others = site.hosts.host_key("s2")
+    known.write_text(
+        "".join(
+            f"s1 {others}\n" if line.startswith("s1 ") else f"{line}\n"
+            for line in pinned.splitlines()
+        )
+    )
+    try:
+        # A connection that is open was made to the right host.
+        site.hosts.run("s1", "sh", "-c", "pkill -f '^sshd: root' || true")
+        refused = site.line.run("host", "check", "s1")
+        assert refused.code == 4
+        assert "not the one that was pinned" in refused.stderr
+    finally:
+        known.write_text(pinned)
+    assert site.line.run("host", "check", "s1").code == 0
+    image = "/var/lib/grampus/*/images/*/root/usr/bin/mysql"
+    site.hosts.run("s2", "sh", "-c", f"cp {image} /tmp/mysql; echo >> $(echo {image})")
+    changed = site.line.run("host", "check", "s2")
+    assert changed.code == 1
+    assert "was changed" in changed.stdout
+    site.add("s2")
+    assert site.line.run("host", "check", "s2").code == 0
+
+
+def test_a_host_whose_sshd_is_stopped_keeps_serving(site: Site) -> None:
+    """The controller is cut off, nobody else: the server answers clients all the same."""
+    before = site.rows()
+    address = site.line.json("db", "show", NAME)["address"]
+    site.hosts.run("s1", "systemctl", "stop", "ssh.socket", "ssh.service")
+    site.hosts.run("s1", "sh", "-c", "pkill sshd || true")
+    try:
+        refused = site.line.run("db", "stop", NAME)
+        assert refused.code != 0
+        assert "s1 cannot be reached" in refused.stderr
+        greeting = site.hosts.run(
+            "s2", "bash", "-c", f"head -c 4 < /dev/tcp/{address}/3306 | wc -c"
+        )
+        assert int(greeting) == 4
+    finally:
+        site.hosts.run("s1", "systemctl", "start", "ssh.service")
+    assert site.rows() == before
+
+
+def test_a_host_without_power_loses_its_databases_and_no_row(site: Site) -> None:
+    """Last: the host returns, starts nothing by itself, and what it had there is removed."""
+    assert site.host_of(NAME) == "s1"
+    with serving(site.line) as serve:
+        site.insert()
+        before = site.rows()
+        site.hosts.end("s1")
+        try:
+            done = serve.wait_for(NAME, "failed-over", SERVES_AGAIN_S)
+            assert done["details"]["former_host"] == "s1"
+            wait_for(lambda: site.host_of(NAME) == "s2", "the database on s2", SERVES_AGAIN_S)
+            assert site.rows() == before
+            site.insert()
+        finally:
+            site.hosts.boot("s1")
+        assert f"mysqld-{NAME}" not in site.services("s1")
+        wait_for(lambda: "databases/shop" not in files_on(site, "s1"), "the remains to go", 60)
+    assert site.rows() == before + 1
+
+
+def files_on(site: Site, host: str) -> str:
+    """The directories of databases on a host."""
+    return site.hosts.run(host, "sh", "-c", "ls -d /var/lib/grampus/*/data/databases/* || true")
