@@ -67,7 +67,7 @@ def test_an_absent_pool_has_the_commands_that_create_it() -> None:
     assert "rbd pool init shops" in check.remedy
 
 
-def _rule(*steps: dict[str, Any]) -> dict[str, Any]:
+def rule_of(*steps: dict[str, Any]) -> dict[str, Any]:
     return {"rule_id": 2, "rule_name": "flash", "steps": [{"op": "take"}, *steps, {"op": "emit"}]}
 
 
@@ -79,10 +79,10 @@ RACKS = {"op": "choose_firstn", "num": 0, "type": "rack"}
 @pytest.mark.parametrize(
     ("rules", "verdict", "words"),
     [
-        ([_rule(HOSTS)], "ok", "another host"),
-        ([_rule(RACKS, HOSTS)], "ok", "another rack"),
-        ([_rule(OSDS)], "warning", "all copies on one host"),
-        ([_rule()], "warning", "does not say"),
+        ([rule_of(HOSTS)], "ok", "another host"),
+        ([rule_of(RACKS, HOSTS)], "ok", "another rack"),
+        ([rule_of(OSDS)], "warning", "all copies on one host"),
+        ([rule_of()], "warning", "does not say"),
         ([], "warning", "does not say"),
     ],
 )
@@ -92,7 +92,7 @@ def test_failure_domains(rules: list[dict[str, Any]], verdict: str, words: str) 
     assert words in check.sentence
 
 
-def _versions(*versions: str) -> dict[str, Any]:
+def versions_of(*versions: str) -> dict[str, Any]:
     return {"overall": {f"ceph version {one} (abc) name (stable)": 3 for one in versions}}
 
 
@@ -109,7 +109,7 @@ def _versions(*versions: str) -> dict[str, Any]:
     ],
 )
 def test_releases(versions: tuple[str, ...], verdict: str) -> None:
-    assert classify_release(_versions(*versions)).verdict == verdict
+    assert classify_release(versions_of(*versions)).verdict == verdict
 
 
 @pytest.mark.parametrize(("skew", "verdict"), [(0.0, "ok"), (-0.04, "ok"), (-0.3, "warning")])
