@@ -18,6 +18,8 @@ Document = Mapping[str, Any]
 # Ceph's releases that the lab's host images have, and that Grampus is tested with.
 OLDEST_RELEASE, NEWEST_RELEASE = 16, 20
 SAFE_COPIES, SAFE_MIN_SIZE = 3, 2
+# Below, few OSDs share the load of a pool.
+FEW_GROUPS = 32
 # Buckets of CRUSH that are no protection against the loss of a host.
 _WITHIN_A_HOST = ("osd",)
 _ERASURE = 3  # `type` of a pool in the OSD map
@@ -144,10 +146,13 @@ def _classify_autoscaler(found: Document, pool: str) -> Check:
     if mode == "on":
         sentence = f"The autoscaler manages the {groups} placement groups of the pool."
         return Check("placement groups", "ok", sentence)
+    sentence = f"The pool '{pool}' has {groups} placement groups; the autoscaler is {mode or 'off'}."
+    if mode != "warn" and groups >= FEW_GROUPS:
+        return Check("placement groups", "ok", sentence)
     return Check(
         "placement groups",
-        "warning" if mode == "warn" or groups < 32 else "ok",
-        f"The pool '{pool}' has {groups} placement groups, and the autoscaler is {mode or 'off'}.",
+        "warning",
+        sentence,
         f"To let Ceph choose their number: ceph osd pool set {pool} pg_autoscale_mode on",
     )
 
