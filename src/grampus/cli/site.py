@@ -140,7 +140,7 @@ def site_show(name: NameArgument, output_format: FormatOption = FORMAT_DEFAULT) 
 
 @command(site_app, "check", "grampus site check prod")
 def site_check(name: NameArgument, output_format: FormatOption = FORMAT_DEFAULT) -> None:
-    """Check the cluster of a site: capabilities, pool, release, health, clocks and room.
+    """Check the cluster of a site: capabilities, pool, release, health, clocks and space.
 
     The exit code is 1 if a check is refused.
     """

@@ -105,7 +105,7 @@ def _classify_application(found: Document, pool: str) -> Check:
             "pool",
             "warning",
             f"The pool '{pool}' is also enabled for {', '.join(others)}.",
-            "Use a pool of its own for databases (--pool).",
+            "Use a separate pool for databases (--pool).",
         )
     return Check("pool", "ok", f"The pool '{pool}' is there and enabled for RBD images.")
 
@@ -146,7 +146,9 @@ def _classify_autoscaler(found: Document, pool: str) -> Check:
     if mode == "on":
         sentence = f"The autoscaler manages the {groups} placement groups of the pool."
         return Check("placement groups", "ok", sentence)
-    sentence = f"The pool '{pool}' has {groups} placement groups; the autoscaler is {mode or 'off'}."
+    sentence = (
+        f"The pool '{pool}' has {groups} placement groups; the autoscaler is {mode or 'off'}."
+    )
     if mode != "warn" and groups >= FEW_GROUPS:
         return Check("placement groups", "ok", sentence)
     return Check(
@@ -256,15 +258,15 @@ def classify_health(status: Document) -> Check:
     )
 
 
-def classify_room(usage: Document, osd_map: Document, health: Document) -> Check:
-    """Whether there is room, by `ceph df detail`, `ceph osd dump` and the health."""
+def classify_space(usage: Document, osd_map: Document, health: Document) -> Check:
+    """whether there is space, by `ceph df detail`, `ceph osd dump` and the health."""
     raised = [name for name in _FULL_CHECKS if name in health.get("checks", {})]
     remedy = "Add OSDs, or delete data."
     if any(name.endswith("_FULL") for name in raised):
-        return Check("room", "refused", f"The cluster is full ({', '.join(raised)}).", remedy)
+        return Check("space", "refused", f"The cluster is full ({', '.join(raised)}).", remedy)
     if raised:
         return Check(
-            "room", "warning", f"The cluster is nearly full ({', '.join(raised)}).", remedy
+            "space", "warning", f"The cluster is nearly full ({', '.join(raised)}).", remedy
         )
     stats = usage["stats"]
     total = int(stats.get("total_bytes", 0))
@@ -272,13 +274,13 @@ def classify_room(usage: Document, osd_map: Document, health: Document) -> Check
     nearfull = float(osd_map.get("nearfull_ratio", 0.85))
     if used_ratio > nearfull - 0.1:
         return Check(
-            "room",
+            "space",
             "warning",
             f"{used_ratio:.0%} of the cluster is used. Ceph warns at {nearfull:.0%} and blocks "
             f"writes at {float(osd_map.get('full_ratio', 0.95)):.0%}.",
             remedy,
         )
-    return Check("room", "ok", f"{used_ratio:.0%} of the cluster is used.")
+    return Check("space", "ok", f"{used_ratio:.0%} of the cluster is used.")
 
 
 def classify_other_users(foreign: Sequence[str], pool: str) -> Check:
@@ -292,5 +294,5 @@ def classify_other_users(foreign: Sequence[str], pool: str) -> Check:
         "warning",
         f"The pool '{pool}' has {count} that Grampus did not create: {shown}.",
         "Grampus leaves them alone. They share its space and its disks with the databases; use a "
-        "pool of its own to set a quota (--pool).",
+        "separate pool to set a quota (--pool).",
     )

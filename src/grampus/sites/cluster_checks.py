@@ -18,7 +18,7 @@ from grampus.sites.adoption_checks import (
     classify_other_users,
     classify_pool,
     classify_release,
-    classify_room,
+    classify_space,
     find_pool,
 )
 from grampus.sites.required_caps import (
@@ -116,7 +116,7 @@ class _Observer:
             classify_release(self._ask("versions")),
             classify_health(status),
             classify_clocks(self._ask("time-sync-status")),
-            classify_room(
+            classify_space(
                 self._ask("df", detail="detail"), self._ask("osd dump"), status["health"]
             ),
             *classify_pool(found, pool),

@@ -23,7 +23,7 @@ from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, RefusedError, not_found
 from grampus.core.names import require_name
 from grampus.core.progress import Progress
-from grampus.sites.access_files import write_access
+from grampus.sites.access_files import has_access, write_access
 from grampus.sites.adoption_checks import Check
 from grampus.sites.cluster_access import SiteClusterRunner
 from grampus.sites.cluster_checks import SiteAccess, observe_checks, observe_fsid
@@ -152,9 +152,19 @@ class SiteService:
         return spec
 
     def runner(self, spec: SiteSpec) -> ClusterRunner:
-        """Runs Ceph's commands for the site's cluster; the caller closes it."""
+        """Runs Ceph's commands for the site's cluster; the caller closes it.
+
+        Raises GrampusError with code `site-key-missing`, and what building the image raises.
+        """
+        directory = site_directory(self._home, spec.name)
+        if not has_access(directory, spec.user):
+            raise GrampusError(
+                f"The key of the site '{spec.name}' is missing in {directory}.",
+                f"Run `grampus site adopt {spec.name} --conf FILE --keyring FILE` again.",
+                code="site-key-missing",
+            )
         image = self._images.ensure(spec.image_name, self._progress)
-        return self._connect(image.root, site_directory(self._home, spec.name), spec.user)
+        return self._connect(image.root, directory, spec.user)
 
     def examine(self, order: AdoptOrder) -> list[Check]:
         """The checks of a cluster that is not adopted yet; nothing is changed.

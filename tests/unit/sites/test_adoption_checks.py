@@ -14,7 +14,7 @@ from grampus.sites.adoption_checks import (
     classify_other_users,
     classify_pool,
     classify_release,
-    classify_room,
+    classify_space,
 )
 
 POOL: dict[str, Any] = {
@@ -141,11 +141,11 @@ def test_health() -> None:
         (10, ("POOL_FULL",), "refused"),
     ],
 )
-def test_room(used: int, raised: tuple[str, ...], verdict: str) -> None:
+def test_space(used: int, raised: tuple[str, ...], verdict: str) -> None:
     usage = {"stats": {"total_bytes": 100, "total_used_raw_bytes": used}}
     ratios = {"full_ratio": 0.95, "nearfull_ratio": 0.85}
     health = {"checks": {name: {} for name in raised}}
-    assert classify_room(usage, ratios, health).verdict == verdict
+    assert classify_space(usage, ratios, health).verdict == verdict
 
 
 def test_other_users() -> None:

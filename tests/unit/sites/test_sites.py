@@ -250,6 +250,17 @@ def test_check(world: World) -> None:
     assert world.cluster.open_runners == 0
 
 
+def test_a_lost_key(world: World) -> None:
+    world.service.adopt(world.order())
+    (site_directory(world.home, "prod") / "ceph.conf").unlink()
+    with pytest.raises(GrampusError) as error:
+        world.service.check("prod")
+    assert error.value.code == "site-key-missing"
+    # It can be forgotten, and adopted again.
+    world.service.adopt(world.order())
+    assert {one.verdict for one in world.service.check("prod")} == {"ok"}
+
+
 def test_forget(world: World) -> None:
     world.service.adopt(world.order())
     world.service.forget("prod")
