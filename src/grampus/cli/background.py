@@ -39,7 +39,7 @@ def start(words: Sequence[str], lab: str, output_format: OutputFormat) -> None:
             f"Remove {_SHOW_PASSWORD}: the option file of the database has the password.",
         )
     session = LabSession(lab)
-    session.require_lab()
+    session.require_place()
     token = secrets.token_hex(8)
     log = _make_log(session.home.root / LOGS, token)
     with log.open("ab") as output, session.progress:

@@ -39,7 +39,6 @@ from grampus.databases.request import (
 )
 from grampus.databases.server_end import ServerEnd, explain_end
 from grampus.databases.view import CreatedDatabase, DatabaseView, explain_lost_hosts
-from grampus.lab.model import DATABASE_POOL
 from grampus.state.warnings import WarningHistory
 from grampus.volumes.write_paths import (
     describe_safety,
@@ -132,8 +131,11 @@ def db_create(
         typer.Option(metavar="HOST", help="The host to run on (default: the least busy one)."),
     ] = None,
     pool: Annotated[
-        str, typer.Option(metavar="POOL", help="The pool for the volume.")
-    ] = DATABASE_POOL,
+        str | None,
+        typer.Option(
+            metavar="POOL", help="The pool for the volume (default: that of the lab or the site)."
+        ),
+    ] = None,
     protect: Annotated[
         bool,
         typer.Option(

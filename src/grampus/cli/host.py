@@ -27,7 +27,20 @@ from grampus.databases.failover.host_watch import HostMemory, HostWatch, SeenHos
 from grampus.databases.live.moving import Moved
 from grampus.databases.model import HostMaintenance
 
-host_app = make_noun("host", "Hosts: their state, maintenance and drain.", under=app)
+_SITE = "grampus.cli.host_site"
+host_app = make_noun(
+    "host",
+    "Hosts: their state, maintenance and drain; hosts of a site: add, check and remove.",
+    under=app,
+    modules={
+        "list": __name__,
+        "maintenance": __name__,
+        "drain": __name__,
+        "add": _SITE,
+        "check": _SITE,
+        "remove": _SITE,
+    },
+)
 HostArgument = Annotated[str, typer.Argument(help="A host, such as h1.")]
 ReasonOption = Annotated[
     str, typer.Option(metavar="TEXT", help="Why, shown by `grampus host list`.")
@@ -68,7 +81,7 @@ def host_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT
             ]
             for name, found in seen.items()
         ],
-        f"The lab '{lab}' has no hosts.",
+        f"'{lab}' has no hosts.",
     )
 
 

@@ -52,7 +52,7 @@ def bit_rot(
     session = Session(lab)
     with session.breaking_lab(), session.progress, session.planning(dry_run=dry_run):
         spec, image = session.require_lab(), session.volumes().get(volume).spec
-        rot = BitRot(spec, session.fleet(), session.clock, session.progress)
+        rot = BitRot(spec, session.lab_fleet(), session.clock, session.progress)
         plan = rot.plan(image.pool, image.image, osd=osd, count=count)
         if not force:
             session.lab().require_safe_to_lose(spec, host=None, daemon=osd_daemon(plan.osd))

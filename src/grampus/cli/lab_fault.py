@@ -118,7 +118,7 @@ def heal(
     with session.breaking_lab(), session.progress, session.planning(dry_run=dry_run):
         spec = session.require_lab()
         if not dry_run:
-            rot = BitRot(spec, session.fleet(), session.clock, session.progress)
+            rot = BitRot(spec, session.lab_fleet(), session.clock, session.progress)
             for sentence in rot.take_back():
                 session.progress.note(sentence)
             silence_left_instances(session)

@@ -123,7 +123,7 @@ def operation_document(view: OperationView) -> dict[str, Any]:
 
 
 def _watch(session: LabSession) -> OperationWatch:
-    session.require_lab()
+    session.require_place()
     return OperationWatch(session.store, session.lab_name, session.clock)
 
 

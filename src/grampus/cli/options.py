@@ -13,13 +13,15 @@ from grampus.lab.model import DEFAULT_LAB
 from grampus.volumes.model import DriverName, TransportName
 
 LAB_VARIABLE = "GRAMPUS_LAB"
+SITE_VARIABLE = "GRAMPUS_SITE"  # the same: names of labs and of sites are all different
 LabOption = Annotated[
     str,
     typer.Option(
         "--lab",
+        "--site",
         metavar="NAME",
-        envvar=LAB_VARIABLE,
-        help="The lab to work in.",
+        envvar=[SITE_VARIABLE, LAB_VARIABLE],
+        help="The lab or the site to work in.",
         show_default=True,
     ),
 ]
@@ -37,7 +39,7 @@ YesOption = Annotated[
 
 def in_lab(command: str, lab: str) -> str:
     """A command to be typed next, as it finds the same lab: by its name or by `GRAMPUS_LAB`."""
-    found = os.environ.get(LAB_VARIABLE) or DEFAULT_LAB
+    found = os.environ.get(SITE_VARIABLE) or os.environ.get(LAB_VARIABLE) or DEFAULT_LAB
     return command if lab == found else f"{command} --lab {lab}"
 
 

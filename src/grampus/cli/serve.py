@@ -83,7 +83,7 @@ def serve(
     The command prints one line for each event. With --format json, each event is a JSON document.
     """
     session = Session(lab)
-    session.require_lab()
+    session.require_place()
     ensure_log()
     fleet = KeptFleet()
     clock, printer = SystemClock(), EventPrinter(output_format, SystemClock())

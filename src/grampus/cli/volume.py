@@ -38,7 +38,6 @@ from grampus.core.clock import format_duration
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.names import require_name
 from grampus.core.units import format_bytes, parse_bytes
-from grampus.lab.model import DATABASE_POOL
 from grampus.volumes.encrypting import MasterKeyUse
 from grampus.volumes.fencing import FenceOrder
 from grampus.volumes.live import LiveVolume
@@ -96,8 +95,11 @@ def volume_create(
     name: NameArgument,
     size: Annotated[str, typer.Option(metavar="SIZE", help="Size, such as 2G.")],
     pool: Annotated[
-        str, typer.Option(metavar="POOL", help="The pool for the image.")
-    ] = DATABASE_POOL,
+        str | None,
+        typer.Option(
+            metavar="POOL", help="The pool for the image (default: that of the lab or the site)."
+        ),
+    ] = None,
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
     journal_memory: JournalMemoryOption = None,
@@ -113,7 +115,7 @@ def volume_create(
     with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
         spec = volumes.plan_create(
             name,
-            pool,
+            pool or session.database_pool(),
             size_bytes,
             write_path=path or "direct",
             encryption="luks2" if encrypt else None,
@@ -129,7 +131,7 @@ def volume_create(
 def volume_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT_DEFAULT) -> None:
     """List all volumes."""
     session = Session(lab)
-    session.require_lab()
+    session.require_place()
     records = session.volumes().all()
     make_output(output_format).table(
         {"volumes": [volume_document(record) for record in records]},

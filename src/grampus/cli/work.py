@@ -81,7 +81,7 @@ def ensure_current(session: Session) -> None:
 
     Raises NotFoundError when there is no lab, RefusedError with code `busy`, and GrampusError.
     """
-    session.require_lab()
+    session.require_place()
     if is_older(session):
         with session.alone_in_lab(), session.progress:
             correct_state(session)

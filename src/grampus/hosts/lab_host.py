@@ -8,10 +8,7 @@ a path means the same to Grampus, to commands and to daemons.
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import json
-import socket
-import struct
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -22,6 +19,7 @@ from typing import Literal, get_args
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError, not_found
 from grampus.core.streams import ByteReader, ByteWriter
+from grampus.hosts.announcing import announce, render_announcement
 from grampus.hosts.cgroups import Cgroups
 from grampus.hosts.command_server.client import CommandServers
 from grampus.hosts.containers import HOST_CONTAINER, Containers, observe_block_device
@@ -413,26 +411,3 @@ class LabFleet:
         """End what waits on the hosts for the next command; the fleet can still be used."""
         for host in self._hosts.values():
             host.close()
-
-
-# An address that has come to another host is announced to its neighbours. Without that they send to
-# the former host's MAC until their own probes fail, which takes seconds.
-# Source: RFC 5227, section 3 (ARP Announcement); RFC 826 for the frame.
-_BROADCAST = b"\xff" * 6
-_ARP = 0x0806
-_ETHERNET, _IPV4, _REQUEST = 1, 0x0800, 1
-
-
-def render_announcement(mac: str, address: str) -> bytes:
-    """The Ethernet frame that says `address` is at `mac` (`02:00:...`), to all on the segment."""
-    sender = bytes.fromhex(mac.replace(":", ""))
-    ip = ipaddress.IPv4Address(address).packed
-    arp = struct.pack("!HHBBH", _ETHERNET, _IPV4, len(sender), len(ip), _REQUEST)
-    return _BROADCAST + sender + struct.pack("!H", _ARP) + arp + sender + ip + bytes(6) + ip
-
-
-def announce(interface: str, frame: bytes) -> None:
-    """Send the frame out of an interface of this machine, such as a bridge."""
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
-        sender.bind((interface, 0))
-        sender.send(frame)

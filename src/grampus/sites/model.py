@@ -58,6 +58,7 @@ class SiteHostSpec(BaseModel):
     ssh_port: int = 22
     identity: str | None = None  # a private key's file on the machine that Grampus runs on
     labels: dict[str, str] = Field(default_factory=dict)
+    is_ready: bool = False  # all that it needs is there; until then nothing runs on it
 
 
 def site_tag(home: Home, name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grampus.hosts.lab_host import render_announcement
+from grampus.hosts.announcing import render_announcement
 
 
 def test_announcement_is_a_request_for_the_own_address() -> None:

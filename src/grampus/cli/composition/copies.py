@@ -13,6 +13,8 @@ from grampus.databases.replicas.replicas import DatabaseReplicas
 from grampus.databases.snapshots.snapshot_schedules import Rest, SnapshotSchedules
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots
 from grampus.lab.copies_pools import CopiesPools
+from grampus.sites.model import SiteSpec
+from grampus.sites.site_pools import SitePools
 
 
 def database_clones(session: Session) -> DatabaseClones:
@@ -25,7 +27,12 @@ def due_flattening(session: Session) -> DueFlattening:
 
 
 def database_replicas(session: Session) -> DatabaseReplicas:
-    pools = CopiesPools(session.require_lab(), session.cluster(), session.clock)
+    place, cluster = session.require_place(), session.cluster()
+    pools = (
+        SitePools(place, cluster)
+        if isinstance(place, SiteSpec)
+        else CopiesPools(place, cluster, session.clock)
+    )
     return DatabaseReplicas(session.databases(), pools)
 
 

@@ -6,21 +6,27 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib import import_module
 from pathlib import Path
+from typing import Protocol
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.ports import CommandRunner
 from grampus.ceph.state_note import StateWatch
 from grampus.cli.app import confirm, ensure_log, running_command
 from grampus.cli.progress_bar import PlainProgress, TerminalProgress, make_progress
 from grampus.core.clock import SystemClock
+from grampus.core.errors import UsageError, not_found
 from grampus.core.names import require_name
 from grampus.core.processes import OperationProcess, observe_actor, observe_own_process
 from grampus.hosts.any_host import AnyReachableHost
 from grampus.hosts.lab_host import LabFleet
+from grampus.hosts.port import Fleet
 from grampus.lab.images.cache import HostImages
 from grampus.lab.labs import LabService
 from grampus.lab.model import LabSpec
 from grampus.operations.runner import OperationRunner
+from grampus.sites.model import SITE_HOST_RECORD, SITE_RECORD, SiteHostSpec, SiteSpec
 from grampus.state.generation import StateGeneration
 from grampus.state.home import Home
 from grampus.state.home_space import HomeSpace
@@ -40,6 +46,24 @@ LAB_LOCK_TIMEOUT_S = 15.0
 BACKGROUND_VARIABLE = "GRAMPUS_BACKGROUND"
 
 
+class KeepingFleet(Fleet, Protocol):
+    """A fleet that keeps processes for further commands."""
+
+    def close(self) -> None:
+        """End them; the fleet can still be used."""
+
+
+class SiteRunner(CommandRunner, Protocol):
+    """Ceph's commands of a site, run on this machine."""
+
+    def close(self) -> None:
+        """End what waits for the next command."""
+
+
+# What a fleet is made of: one made of the same is the same.
+FleetKey = tuple[LabSpec | SiteSpec, tuple[SiteHostSpec, ...]]
+
+
 class KeptFleet:
     """The hosts of a lab for who makes many sessions, one after the other or beside one another.
 
@@ -49,13 +73,13 @@ class KeptFleet:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._fleet: tuple[LabSpec, LabFleet] | None = None
+        self._fleet: tuple[FleetKey, KeepingFleet] | None = None
 
-    def of(self, spec: LabSpec, make: Callable[[LabSpec], LabFleet]) -> LabFleet:
+    def of(self, key: FleetKey, make: Callable[[FleetKey], KeepingFleet]) -> KeepingFleet:
         """The hosts of the lab; `make` is called when it is another one than before."""
         with self._lock:
-            if self._fleet is None or self._fleet[0] != spec:
-                former, self._fleet = self._fleet, (spec, make(spec))
+            if self._fleet is None or self._fleet[0] != key:
+                former, self._fleet = self._fleet, (key, make(key))
                 if former is not None:
                     former[1].close()
             return self._fleet[1]
@@ -92,7 +116,8 @@ class LabSession:
         self.clock = SystemClock()
         self.progress = progress or make_progress()
         self._store: Store | None = None
-        self._fleet: tuple[LabSpec, LabFleet] | None = None
+        self._fleet: tuple[FleetKey, KeepingFleet] | None = None
+        self._own_runner: SiteRunner | None = None
         self._watch: StateWatch | None = None
         self._journal: OperationJournal | None = None
         self._runner: OperationRunner | None = None
@@ -135,6 +160,9 @@ class LabSession:
         if self._fleet is not None:
             self._fleet[1].close()
             self._fleet = None
+        if self._own_runner is not None:
+            self._own_runner.close()
+            self._own_runner = None
         if self._store is not None:
             self._store.close()
             self._store = None
@@ -204,25 +232,81 @@ class LabSession:
         )
 
     def require_lab(self) -> LabSpec:
-        """The lab's spec. Raises NotFoundError when there is none."""
+        """The lab's spec. Raises NotFoundError when there is none, UsageError for a site."""
+        if self.find_site() is not None:
+            raise UsageError(
+                f"'{self.lab_name}' is a site, and this command works on labs only.",
+                "Choose a lab with --lab; `grampus lab list` shows the labs.",
+                code="not-a-lab",
+            )
         return self.lab().spec()
+
+    def find_site(self) -> SiteSpec | None:
+        """The site's spec; None: there is no site of that name."""
+        return self.store.get(SITE_RECORD, self.lab_name, self.lab_name, SiteSpec)
+
+    def require_place(self) -> LabSpec | SiteSpec:
+        """The lab's or the site's spec. Raises NotFoundError when there is neither."""
+        site = self.find_site()
+        if site is None and self.lab().find_spec() is None:
+            sites = self.store.all(SITE_RECORD, None, SiteSpec)
+            if sites:
+                labs = [spec.name for spec in self.lab().labs()]
+                known = [*labs, *(spec.name for spec in sites.values())]
+                raise not_found(
+                    "lab or site", self.lab_name, known, list_command="grampus site list"
+                )
+        return site or self.lab().spec()
 
     def require_lab_or_rest(self) -> LabSpec:
         """The lab's spec, also that of an interrupted `up` or `down`. Raises NotFoundError."""
         service = self.lab()
         return service.find_spec() or service.unfinished_spec() or service.spec()
 
-    def fleet(self) -> LabFleet:
-        """The lab's hosts: always the same ones, which keep processes for further commands."""
-        spec = self.require_lab()
+    def fleet(self) -> KeepingFleet:
+        """The hosts: always the same ones, which keep processes for further commands."""
+        place = self.require_place()
+        hosts: tuple[SiteHostSpec, ...] = ()
+        if isinstance(place, SiteSpec):
+            found = self.store.all(SITE_HOST_RECORD, place.name, SiteHostSpec).values()
+            hosts = tuple(host for host in found if host.is_ready)
+        key = (place, hosts)
         if self._kept_fleet is not None:
-            return self._kept_fleet.of(spec, self.lab().fleet)
-        if self._fleet is None or self._fleet[0] != spec:
-            self._fleet = (spec, self.lab().fleet(spec))
+            return self._kept_fleet.of(key, self._make_fleet)
+        if self._fleet is None or self._fleet[0] != key:
+            self._fleet = (key, self._make_fleet(key))
         return self._fleet[1]
 
+    def _make_fleet(self, key: FleetKey) -> KeepingFleet:
+        place, hosts = key
+        if isinstance(place, LabSpec):
+            return self.lab().fleet(place)
+        # Imported for sites alone.
+        fleet: KeepingFleet = import_module("grampus.cli.composition.site_hosts").site_fleet(
+            self.home, place, hosts
+        )
+        return fleet
+
+    def lab_fleet(self) -> LabFleet:
+        """The lab's hosts, with what only a lab host has. Errors as `require_lab`."""
+        self.require_lab()
+        fleet = self.fleet()
+        assert isinstance(fleet, LabFleet)  # noqa: S101 - `require_lab` has refused a site
+        return fleet
+
     def cluster(self) -> CephCluster:
-        return CephCluster(AnyReachableHost(self.fleet()))
+        return CephCluster(self._cluster_runner())
+
+    def _cluster_runner(self) -> CommandRunner:
+        """Ceph's commands run on a lab's hosts, and for a site on this machine: its hosts get no
+        key of Grampus."""
+        site = self.find_site()
+        if site is None:
+            return AnyReachableHost(self.fleet())
+        if self._own_runner is None:
+            make = import_module("grampus.cli.composition.site_hosts").site_runner
+            self._own_runner = make(self.home, self.images, site, self.progress)
+        return self._own_runner
 
     @contextmanager
     def alone_in_lab(self) -> Iterator[None]:
@@ -230,7 +314,7 @@ class LabSession:
 
         Raises NotFoundError when there is none, unless this command makes it.
         """
-        if not self._makes_lab:
+        if not self._makes_lab and self.find_site() is None:
             self.require_lab_or_rest()
         with hold_lock(self.home, f"lab.{self.lab_name}", self.clock, timeout_s=LAB_LOCK_TIMEOUT_S):
             yield
@@ -241,7 +325,7 @@ class LabSession:
 
         Raises NotFoundError when there is none.
         """
-        self.require_lab()
+        self.require_place()
         with hold_lock(
             self.home,
             f"lab.{self.lab_name}",

@@ -15,7 +15,7 @@ def lab_part(session: LabSession, kind: PartKind[SpecT]) -> PartService[SpecT]:
         session.store,
         session.runner,
         session.images,
-        session.fleet(),
+        session.lab_fleet(),
         session.clock,
         session.progress,
     )

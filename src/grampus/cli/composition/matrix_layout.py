@@ -22,7 +22,7 @@ class LabLayout:
         return self._session.require_lab().other_hosts
 
     def observe_quotas(self) -> Mapping[str, Mapping[str, float]]:
-        fleet = self._session.fleet()
+        fleet = self._session.lab_fleet()
         return {
             host.name: host.observe_cpu_quotas()
             for host in fleet.lab_hosts()
@@ -30,4 +30,4 @@ class LabLayout:
         }
 
     def set_quota(self, host: str, group: str, cores: float | None) -> None:
-        self._session.fleet().lab_host(host).set_cpu_quota(group, cores)
+        self._session.lab_fleet().lab_host(host).set_cpu_quota(group, cores)

@@ -52,10 +52,10 @@ class LabTuning:
 
     def set_kernel(self, host: str, values: Mapping[str, str]) -> None:
         settings = [f"{name}={value}" for name, value in values.items()]
-        self._session.fleet().host(host).run(["sysctl", "--quiet", "--write", *settings])
+        self._session.lab_fleet().host(host).run(["sysctl", "--quiet", "--write", *settings])
 
     def _hosts(self) -> list[LabHost]:
-        fleet = self._session.fleet()
+        fleet = self._session.lab_fleet()
         return [host for host in fleet.lab_hosts() if fleet.is_reachable(host.name)]
 
     def _is_serving(self) -> bool:

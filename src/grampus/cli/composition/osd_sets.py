@@ -8,4 +8,4 @@ from grampus.lab.osd_set_service import OsdSetService
 
 def lab_osd_sets(session: LabSession) -> OsdSetService:
     """The further OSDs of the session's lab. Raises NotFoundError when there is no such lab."""
-    return session.lab().osd_sets(session.require_lab(), session.fleet())
+    return session.lab().osd_sets(session.require_lab(), session.lab_fleet())

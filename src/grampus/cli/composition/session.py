@@ -14,6 +14,7 @@ from grampus.databases.upgrades.decide_server import choose_version
 from grampus.lab.images.cache import HostImages
 from grampus.lab.images.definition import load_definitions
 from grampus.lab.model import DATABASE_POOL, LabSpec
+from grampus.sites.model import SiteSpec
 from grampus.volumes.service import VolumeService
 from grampus.volumes.volume_keys import MasterKeys, master_keys
 
@@ -27,12 +28,12 @@ def volumed_program() -> Path:
 
 
 class LabImages:
-    """Host images by flavour for one lab; an `ImagePort` of databases."""
+    """Host images by flavour for one lab or site; an `ImagePort` of databases."""
 
     def __init__(
         self,
         images: HostImages,
-        spec: LabSpec,
+        spec: LabSpec | SiteSpec,
         progress: TerminalProgress | PlainProgress,
     ) -> None:
         self._images = images
@@ -65,13 +66,14 @@ class LabImages:
 
 
 class LabCluster:
-    """The lab's cluster as databases see it; a `ClusterPort`."""
+    """The cluster as databases see it; a `ClusterPort`."""
 
-    def __init__(self, volumes: VolumeService) -> None:
+    def __init__(self, volumes: VolumeService, pool: str) -> None:
         self._volumes = volumes
+        self._pool = pool
 
     def volume_pool(self) -> str:
-        return DATABASE_POOL
+        return self._pool
 
     def check_room(self, pool: str, size_bytes: int) -> None:
         self._volumes.check_room(pool, size_bytes)
@@ -81,7 +83,7 @@ class Session(LabSession):
     """And what it needs of volumes and databases."""
 
     def volumes(self) -> VolumeService:
-        spec, cluster = self.require_lab(), self.cluster()
+        spec, cluster = self.require_place(), self.cluster()
         return VolumeService(
             self.lab_name,
             spec.tag,
@@ -101,7 +103,12 @@ class Session(LabSession):
         return master_keys(self.home)
 
     def server_images(self) -> LabImages:
-        return LabImages(self.images, self.require_lab(), self.progress)
+        return LabImages(self.images, self.require_place(), self.progress)
+
+    def database_pool(self) -> str:
+        """The pool that volumes are created in unless another one is named."""
+        place = self.require_place()
+        return place.pool if isinstance(place, SiteSpec) else DATABASE_POOL
 
     def databases(self) -> DatabaseService:
         volumes = self.volumes()
@@ -114,6 +121,6 @@ class Session(LabSession):
             fleet=self.fleet(),
             volumes=volumes,
             images=self.server_images(),
-            cluster=LabCluster(volumes),
+            cluster=LabCluster(volumes, self.database_pool()),
             progress=self.progress,
         )

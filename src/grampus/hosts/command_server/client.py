@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from importlib import resources
 
+from grampus.core.errors import GrampusError
 from grampus.hosts.port import CommandFailedError, CommandResult
 from grampus.hosts.process import did_not_end, end_command, let_rest, serving, start_command
 
@@ -29,12 +30,20 @@ class CommandServers:
 
     `exec_argv` makes the command on this machine that runs an argv on the host; it must not end
     with the thread that starts it, since a server serves others after it. `where` names the host
-    in error sentences. Safe to be used by several threads.
+    in error sentences. `explain_end` makes the error of a server that ended, from what it said;
+    without it the command counts as one that failed. Safe to be used by several threads.
     """
 
-    def __init__(self, exec_argv: Callable[[Sequence[str]], list[str]], *, where: str) -> None:
+    def __init__(
+        self,
+        exec_argv: Callable[[Sequence[str]], list[str]],
+        *,
+        where: str,
+        explain_end: Callable[[str], GrampusError] | None = None,
+    ) -> None:
         self._exec_argv = exec_argv
         self._where = where
+        self._explain_end = explain_end
         self._lock = threading.Lock()
         self._free: list[_Server] = []
 
@@ -73,7 +82,8 @@ class CommandServers:
                     return server
                 server.end()
         program = _PROGRAM.read_text(encoding="utf-8")
-        return _Server(self._exec_argv(["python3", "-c", program]), self._where)
+        argv = self._exec_argv(["python3", "-c", program])
+        return _Server(argv, self._where, self._explain_end)
 
     def _give_back(self, server: _Server) -> None:
         with self._lock:
@@ -86,7 +96,13 @@ class CommandServers:
 class _Server:
     """One server: its process, and the pipes to it."""
 
-    def __init__(self, argv: Sequence[str], where: str) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        where: str,
+        explain_end: Callable[[str], GrampusError] | None,
+    ) -> None:
+        self._explain_end = explain_end
         self._process = start_command(argv, has_stdin=True, where=where)
         let_rest(self._process)
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
@@ -135,6 +151,8 @@ class _Server:
             with contextlib.suppress(BlockingIOError):
                 said = os.read(stderr.fileno(), STDERR_READ_BYTES)
         end_command(self._process)
+        if self._explain_end is not None:
+            raise self._explain_end(said.decode(errors="replace"))
         # Not 0, which runc says when it was told to end: nobody knows how the command ended.
         return CommandResult(
             tuple(argv), self._process.returncode or 255, "", said.decode(errors="replace")

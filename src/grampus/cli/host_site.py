@@ -1,0 +1,162 @@
+"""`grampus host add|check|remove`: the hosts of a site."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from grampus.cli.app import EXIT_FAILED, command
+from grampus.cli.composition.session import Session
+from grampus.cli.composition.site_hosts import reach_from, site_hosts
+from grampus.cli.host import HostArgument, host_app
+from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption, LabOption, YesOption
+from grampus.cli.output import make_output
+from grampus.core.errors import RefusedError, UsageError
+from grampus.hosts.remote.host_checks import HostCheck
+from grampus.sites.model import SiteHostSpec, SiteSpec
+from grampus.sites.site_hosts import HostRequest
+
+
+@command(host_app, "add", "grampus host add db1 --ssh root@10.0.5.11 --site prod")
+def host_add(
+    host: Annotated[str, typer.Argument(help="The new host's name, such as db1.")],
+    ssh: Annotated[
+        str,
+        typer.Option(
+            metavar="USER@ADDRESS", help="Where SSH reaches it; the user is root or may use sudo."
+        ),
+    ],
+    port: Annotated[int, typer.Option(metavar="PORT", help="The port of SSH.")] = 22,
+    identity: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The private key (default: those of ssh itself)."),
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="What is known of it, such as rack=a."),
+    ] = None,
+    lab: LabOption = LAB_DEFAULT,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Add a machine to a site: check it, copy the host image, and pin its SSH host key.
+
+    An interrupted command is repeated. The machine needs systemd, and no Python.
+    """
+    request = HostRequest(host, ssh, port, str(identity) if identity else None, tuple(label or ()))
+    session = Session(lab)
+    site = _require_site(session)
+    with session.alone_in_lab(), session.progress:
+        mons = session.volumes().takeovers.mon_places()
+        spec, checks = site_hosts(session, site).add(request, [_address(mon) for mon in mons])
+        checks = [*checks, reach_from(session, spec.name, mons)]
+    make_output(output_format).details(
+        {**_document(spec), "checks": [_line(check) for check in checks]},
+        {
+            "host": spec.name,
+            "address": spec.address,
+            "image": site.image_id,
+            **{
+                check.name: f"{check.sentence} {check.remedy}".strip()
+                for check in checks
+                if check.result != "ok"
+            },
+            "next": f"grampus db create demo --size 4G --host {spec.name} --site {site.name}",
+        },
+    )
+
+
+@command(host_app, "check", "grampus host check db1 --site prod")
+def host_check(
+    host: HostArgument, lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT_DEFAULT
+) -> None:
+    """Check whether a host of a site has what it needs. The exit code is 1 if it does not."""
+    session = Session(lab)
+    site = _require_site(session)
+    with session.sharing_lab(), session.progress:
+        checks = site_hosts(session, site).check(host)
+        mons = session.volumes().takeovers.mon_places()
+        checks.append(reach_from(session, host, mons))
+    make_output(output_format).table(
+        {"host": host, "checks": [_line(check) for check in checks]},
+        ["check", "result", "detail"],
+        [
+            [check.name, check.result, f"{check.sentence} {check.remedy}".strip()]
+            for check in checks
+        ],
+        "",
+    )
+    if any(check.result == "failed" for check in checks):
+        raise typer.Exit(EXIT_FAILED)
+
+
+@command(host_app, "remove", "grampus host remove db1 --site prod")
+def host_remove(
+    host: HostArgument,
+    lab: LabOption = LAB_DEFAULT,
+    yes: YesOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Remove a host from a site, and all files of Grampus from the machine.
+
+    A host with databases or attached volumes is refused. Data in the cluster stays.
+    """
+    session = Session(lab)
+    site = _require_site(session)
+    with session.alone_in_lab(), session.progress:
+        hosts = site_hosts(session, site)
+        hosts.get(host)
+        _require_unused(session, host)
+        session.confirm(f"Remove the host {host} from the site '{site.name}'?", yes=yes)
+        hosts.remove(host)
+    make_output(output_format).text({"removed": host}, f"The host {host} is removed.")
+
+
+def _require_site(session: Session) -> SiteSpec:
+    site = session.find_site()
+    if site is None:
+        session.require_place()
+        raise UsageError(
+            f"'{session.lab_name}' is a lab, which makes its own hosts.",
+            "Choose a site with --site; `grampus site list` shows the sites.",
+            code="not-a-site",
+        )
+    return site
+
+
+def _require_unused(session: Session, host: str) -> None:
+    at = session.databases().operations.records.hosts()
+    databases = sorted(name for name, where in at.items() if where == host)
+    volumes = sorted(one.spec.name for one in session.volumes().all() if one.host == host)
+    if databases or volumes:
+        what = ", ".join(databases or volumes)
+        raise RefusedError(
+            f"The host {host} is in use: {what}.",
+            f"`grampus host drain {host}` moves its databases; `grampus volume detach` detaches "
+            "a volume.",
+            code="host-in-use",
+        )
+
+
+def _address(place: str) -> str:
+    return place.rpartition(":")[0]
+
+
+def _document(spec: SiteHostSpec) -> dict[str, Any]:
+    return {
+        "host": spec.name,
+        "address": spec.address,
+        "ssh": f"{spec.ssh_user}@{spec.ssh_address}:{spec.ssh_port}",
+        "labels": spec.labels,
+        "ready": spec.is_ready,
+    }
+
+
+def _line(check: HostCheck) -> dict[str, str]:
+    return {
+        "name": check.name,
+        "result": check.result,
+        "detail": check.sentence,
+        "remedy": check.remedy,
+    }

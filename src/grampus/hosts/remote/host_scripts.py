@@ -1,0 +1,109 @@
+"""What is run on a host for its daemons and files: scripts for its sh, and for our root's Python.
+
+Each may be repeated, and each says on stderr why it failed.
+"""
+
+from __future__ import annotations
+
+# DIRECTORY IMAGE_ROOT UNIT: the root file system of a daemon, and nothing left of its last run.
+PREPARE_DAEMON = """
+set -eu
+systemctl stop "$3" 2>/dev/null || true
+systemctl reset-failed "$3" 2>/dev/null || true
+mkdir -p "$1/upper" "$1/work" "$1/root"
+mountpoint -q "$1/root" ||
+  mount -t overlay overlay -o "lowerdir=$2,upperdir=$1/upper,workdir=$1/work" "$1/root"
+"""
+# MAPPED, then the command of `units.render_start`. The service has binds of its own by then: those
+# on the host would keep the volume's file system in use after the daemon's end.
+START_DAEMON = """
+mapped=$1
+shift
+code=0
+"$@" || code=$?
+for mount in "$mapped"/*; do ! mountpoint -q "$mount" || umount "$mount"; done
+exit $code
+"""
+# UNIT HOW DIRECTORY MAPPED
+ABSENT = """
+set -eu
+if test "$2" = kill; then systemctl kill --signal=KILL "$1" 2>/dev/null || true; fi
+systemctl stop "$1" 2>/dev/null || true
+state=$(systemctl show --property=ActiveState --value "$1")
+case $state in inactive|failed) ;; *) echo "$1 is $state still" >&2; exit 70 ;; esac
+systemctl reset-failed "$1" 2>/dev/null || true
+for mount in "$4"/*; do ! mountpoint -q "$mount" || umount "$mount"; done
+rm -rf --one-file-system "$4" "$4.note"
+! mountpoint -q "$3/root" || umount "$3/root"
+rm -rf --one-file-system "$3"
+"""
+# SOURCE PLACE, again and again.
+MAP_BINDS = """
+set -eu
+while test $# -gt 0; do
+  while mountpoint -q "$2"; do umount "$2"; done
+  if test -d "$1"; then mkdir -p "$2"; else mkdir -p "$(dirname "$2")"; touch "$2"; fi
+  mount --bind "$1" "$2"
+  shift 2
+done
+"""
+# MAPPED
+UNMAP_BINDS = 'for mount in "$1"/*; do ! mountpoint -q "$mount" || umount "$mount"; done'
+# UNIT MEMORY PROPERTY... ; 75: it uses more than that. What the kernel can give back is not counted
+# (anon of version 2 of control groups, total_rss of version 1).
+LIMIT = """
+set -eu
+unit=$1 memory=$2
+shift 2
+if test -n "$memory"; then
+  group=$(systemctl show --property=ControlGroup --value "$unit")
+  for stat in "/sys/fs/cgroup$group/memory.stat" "/sys/fs/cgroup/memory$group/memory.stat"; do
+    test -r "$stat" || continue
+    used=$(awk '$1 == "anon" || $1 == "total_rss" { print $2 }' "$stat")
+    test "${used:-0}" -lt "$memory" || exit 75
+  done
+fi
+exec systemctl set-property --runtime "$unit" "$@"
+"""
+# UNIT LINES
+LOG = """
+journalctl --sync 2>/dev/null || true
+exec journalctl --quiet --no-pager --output=cat --lines="$2" --unit="$1" \\
+  _SYSTEMD_UNIT="$1" 2>/dev/null
+"""
+# PATH MODE UID GID, the content on stdin: replaced atomically, and there after a power cut.
+WRITE_FILE = """
+import os, sys, tempfile
+path, mode, uid, gid = sys.argv[1], int(sys.argv[2], 8), int(sys.argv[3]), int(sys.argv[4])
+directory = os.path.dirname(path)
+os.makedirs(directory, exist_ok=True)
+number, part = tempfile.mkstemp(dir=directory, prefix="." + os.path.basename(path))
+try:
+    with os.fdopen(number, "wb") as stream:
+        stream.write(sys.stdin.buffer.read())
+        os.fchmod(number, mode)
+        os.fchown(number, uid, gid)
+        stream.flush()
+        os.fsync(number)
+    os.replace(part, path)
+except BaseException:
+    os.unlink(part)
+    raise
+place = os.open(directory, os.O_RDONLY)
+os.fsync(place)
+os.close(place)
+"""
+# PATH: `+` and the text, or `-`: there is none.
+READ_FILE = """
+import sys
+try:
+    with open(sys.argv[1], encoding="utf-8", errors="replace", newline="") as stream:
+        sys.stdout.write("+" + stream.read())
+except (FileNotFoundError, NotADirectoryError):
+    sys.stdout.write("-")
+"""
+
+
+def parse_file(output: str) -> str | None:
+    """What READ_FILE found; None: there is no such file."""
+    return output[1:] if output.startswith("+") else None

@@ -1,0 +1,48 @@
+"""The hosts of a site."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grampus.core.errors import not_found
+from grampus.hosts.port import Host
+from grampus.hosts.remote.remote_host import RemoteHost
+
+
+class RemoteFleet:
+    """A `Fleet` of hosts that are reached by SSH."""
+
+    def __init__(self, hosts: Sequence[RemoteHost], database_addresses: Sequence[str]) -> None:
+        self._hosts = {host.name: host for host in hosts}
+        self._database_addresses = tuple(database_addresses)
+
+    def hosts(self) -> list[Host]:
+        return list(self.remote_hosts())
+
+    def remote_hosts(self) -> list[RemoteHost]:
+        """The hosts with what only a remote host has."""
+        return [self._hosts[name] for name in sorted(self._hosts)]
+
+    def host(self, name: str) -> Host:
+        return self.remote_host(name)
+
+    def remote_host(self, name: str) -> RemoteHost:
+        """The host named `name`. Raises NotFoundError."""
+        if name not in self._hosts:
+            raise not_found("host", name, self._hosts, list_command="grampus host list")
+        return self._hosts[name]
+
+    def is_reachable(self, name: str) -> bool:
+        return self.remote_host(name).is_reachable()
+
+    def reaches_cluster(self, name: str) -> bool:
+        # Whether it does is seen by the looks of the controller, which ask the MONs from there.
+        return self.is_reachable(name)
+
+    def database_addresses(self) -> Sequence[str]:
+        return self._database_addresses
+
+    def close(self) -> None:
+        """End what waits on the hosts for the next command; the fleet can still be used."""
+        for host in self._hosts.values():
+            host.close()

@@ -1,0 +1,240 @@
+"""Daemons as transient services of systemd. Pure.
+
+A transient service (systemd-run(1)) has no file that a boot could start it from: after a power cut
+nothing of a database runs until Grampus has looked at who owns its volume. Sources:
+systemd.exec(5), systemd.resource-control(5) and systemd.service(5) of release 252.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from grampus.hosts.idmapped_mounts import decide_user, mapped_binds
+from grampus.hosts.oci_config import DAEMON_CAPABILITIES
+from grampus.hosts.port import (
+    Bind,
+    BlockLimit,
+    DaemonSpec,
+    DaemonState,
+    DaemonStatus,
+    Limits,
+    Usage,
+)
+from grampus.hosts.seccomp import REFUSED_SYSTEM_CALLS
+
+_ACTIVE = ("active", "activating", "reloading", "deactivating")
+_STATUS_PROPERTIES = ("Id", "ActiveState", "MainPID", "Result", "User")
+_USAGE_PROPERTIES = (
+    "Id",
+    "CPUUsageNSec",
+    "MemoryCurrent",
+    "IOReadOperations",
+    "IOWriteOperations",
+    "IOReadBytes",
+    "IOWriteBytes",
+)
+
+
+@dataclass(frozen=True)
+class UnitPlace:
+    """Where the services of one site are on a host."""
+
+    tag: str  # of the site
+    directory: str  # of the site on the host
+    image_id: str  # of the root that commands run in
+
+    def unit(self, daemon: str) -> str:
+        """The name of a daemon's service."""
+        return f"grampus-{self.tag}-{daemon}.service"
+
+    def daemon_directory(self, daemon: str) -> str:
+        """What is kept on disk of a daemon. It is there from its start until it is removed."""
+        return f"{self.directory}/daemons/{daemon}"
+
+    def mapped_directory(self, daemon: str) -> str:
+        """Where its binds are prepared that have the daemon's own user as the owner of files."""
+        return f"{self.directory}/data/mapped/{daemon}"
+
+    def mapped(self, daemon: str, number: int) -> str:
+        """One of them."""
+        return f"{self.mapped_directory(daemon)}/{number}"
+
+
+def render_start(spec: DaemonSpec, place: UnitPlace, *, maps_owners: bool) -> list[str]:
+    """The command that starts the daemon's service; with `maps_owners` its binds are mapped."""
+    properties = [
+        "Type=exec",
+        "KillMode=mixed",
+        f"KillSignal=SIG{spec.stop_signal}",
+        f"TimeoutStopSec={spec.stop_timeout_s:g}",
+        "CPUAccounting=yes",
+        "MemoryAccounting=yes",
+        "IOAccounting=yes",
+        "TasksMax=infinity",
+        "LimitNOFILE=1048576",
+        "LimitMEMLOCK=infinity",
+        # Memory holds rows, keys and passwords: none of it is written to a disk.
+        "LimitCORE=0",
+        "LogRateLimitIntervalSec=0",
+        *_limits(spec.limits),
+        *(_roots(spec, place, maps_owners=maps_owners)),
+    ]
+    environment = {
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": "/root",
+        "LANG": "C.UTF-8",
+        **spec.env,
+    }
+    return [
+        "systemd-run",
+        "--quiet",
+        f"--unit={place.unit(spec.name)}",
+        f"--slice=grampus-{place.tag}.slice",
+        *(f"--property={one}" for one in properties),
+        *(f"--setenv={name}={value}" for name, value in environment.items()),
+        "--",
+        # systemd.service(5): `$` begins a variable there, which systemd-run leaves to us.
+        *(word.replace("$", "$$") for word in spec.argv),
+    ]
+
+
+def _roots(spec: DaemonSpec, place: UnitPlace, *, maps_owners: bool) -> list[str]:
+    if spec.privileged:
+        # In the host's own mount namespace: what it mounts is seen by all, and all paths are the
+        # same as for commands. Any further property of mounts would give it one of its own.
+        return [f"RootDirectory={place.directory}/root", "MountAPIVFS=no"]
+    uid, gid = decide_user(spec, maps_owners=maps_owners)
+    mapped = mapped_binds(spec) if maps_owners else ()
+    shared = [
+        f"RootDirectory={place.daemon_directory(spec.name)}/root",
+        "MountAPIVFS=yes",
+        f"User={uid}",
+        f"Group={gid}",
+        "TemporaryFileSystem=/run:mode=755 /tmp:mode=1777",
+        *(
+            _bind(bind, place.mapped(spec.name, number) if bind in mapped else bind.source)
+            for number, bind in enumerate(spec.binds)
+        ),
+    ]
+    if spec.bare:
+        return shared
+    return [
+        *shared,
+        "NoNewPrivileges=yes",
+        "PrivateDevices=yes" if not spec.devices else "DevicePolicy=closed",
+        *(f"DeviceAllow={device} rw" for device in spec.devices),
+        *(f"BindPaths={device}" for device in spec.devices),
+        f"CapabilityBoundingSet={' '.join(DAEMON_CAPABILITIES)}",
+        "RestrictSUIDSGID=yes",
+        "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK",
+        f"SystemCallFilter=~{' '.join(REFUSED_SYSTEM_CALLS)}",
+        "SystemCallErrorNumber=EPERM",
+        "ProtectKernelTunables=yes",
+        "ProtectKernelModules=yes",
+        "ProtectProc=invisible",
+    ]
+
+
+def _bind(bind: Bind, source: str) -> str:
+    # `-` would ignore a source that is missing, and a database would begin empty.
+    return f"{'BindReadOnlyPaths' if bind.read_only else 'BindPaths'}={source}:{bind.target}"
+
+
+def _limits(limits: Limits) -> list[str]:
+    return [*render_new_limits(limits), *(line for one in limits.block for line in _block(one))]
+
+
+def render_new_limits(limits: Limits) -> list[str]:
+    """CPU and memory limits as properties, those that are unlimited included."""
+    memory = "infinity" if limits.memory_bytes is None else str(limits.memory_bytes)
+    quota = "" if limits.cpus is None else f"{limits.cpus * 100:g}%"
+    return [f"MemoryMax={memory}", f"CPUQuota={quota}"]
+
+
+def _block(limit: BlockLimit) -> list[str]:
+    rates = {
+        "IOReadIOPSMax": limit.read_iops,
+        "IOWriteIOPSMax": limit.write_iops,
+        "IOReadBandwidthMax": limit.read_bytes_per_s,
+        "IOWriteBandwidthMax": limit.write_bytes_per_s,
+    }
+    return [f"{name}={limit.device} {rate}" for name, rate in rates.items() if rate is not None]
+
+
+# sh on the host itself: the daemons that are known there, and what systemd says of them.
+_SHOW = """
+cd "$1/daemons" 2>/dev/null || exit 0
+for name in ${4:-*}; do
+  test -d "$name" || continue
+  printf 'Daemon=%s\\n' "$name"
+  systemctl show --property="$3" "grampus-$2-$name.service"
+  echo
+done
+"""
+
+
+def status_argv(place: UnitPlace, daemon: str = "") -> list[str]:
+    """The command on the host whose output `parse_statuses` reads; of all daemons, or of one."""
+    return _show_argv(place, _STATUS_PROPERTIES, daemon)
+
+
+def usage_argv(place: UnitPlace) -> list[str]:
+    """The command on the host whose output `parse_usages` reads."""
+    return _show_argv(place, _USAGE_PROPERTIES, "")
+
+
+def _show_argv(place: UnitPlace, properties: Sequence[str], daemon: str) -> list[str]:
+    return [
+        *("sh", "-c", _SHOW, "grampus-daemons"),
+        *(place.directory, place.tag, ",".join(properties), daemon),
+    ]
+
+
+def parse_statuses(text: str) -> list[DaemonStatus]:
+    """The daemons, sorted by name. One without a service has ended, or its host was restarted."""
+    return [_status(block) for block in _blocks(text)]
+
+
+def _status(block: Mapping[str, str]) -> DaemonStatus:
+    pid = int(block.get("MainPID", "0"))
+    is_running = block.get("ActiveState") in _ACTIVE and pid > 0
+    state: DaemonState = "running" if is_running else "stopped"
+    user = block.get("User", "")
+    return DaemonStatus(
+        name=block["Daemon"],
+        state=state,
+        pid=pid if is_running else None,
+        out_of_memory=int(not is_running and block.get("Result") == "oom-kill"),
+        uid=(int(user) if user.isdecimal() else 0) if is_running else None,
+    )
+
+
+def parse_usages(text: str) -> dict[str, Usage]:
+    """Counters by daemon; systemd says nothing of those that do not run."""
+    found = {}
+    for block in _blocks(text):
+        if _count(block, "CPUUsageNSec"):
+            found[block["Daemon"]] = Usage(
+                cpu_us=_count(block, "CPUUsageNSec") // 1000,
+                memory_bytes=_count(block, "MemoryCurrent"),
+                read_ops=_count(block, "IOReadOperations"),
+                write_ops=_count(block, "IOWriteOperations"),
+                read_bytes=_count(block, "IOReadBytes"),
+                write_bytes=_count(block, "IOWriteBytes"),
+            )
+    return found
+
+
+def _count(block: Mapping[str, str], name: str) -> int:
+    text = block.get(name, "")
+    # `[not set]`, `[no data]`, or the largest number of 64 bits where a counter is not kept.
+    return int(text) if text.isdecimal() and int(text) < 2**64 - 1 else 0
+
+
+def _blocks(text: str) -> list[dict[str, str]]:
+    blocks = [
+        dict(line.partition("=")[::2] for line in block.splitlines() if "=" in line)
+        for block in text.split("\n\n")
+    ]
+    return [block for block in blocks if "Daemon" in block]

@@ -1,0 +1,151 @@
+"""Daemons as services of systemd, and what systemd says of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from grampus.hosts.port import Bind, BlockLimit, DaemonSpec, DaemonStatus, Limits, Usage
+from grampus.hosts.remote.units import (
+    UnitPlace,
+    parse_statuses,
+    parse_usages,
+    render_new_limits,
+    render_start,
+)
+
+PLACE = UnitPlace("1a2b3", "/var/lib/grampus/1a2b3", "sid-1")
+SERVER = DaemonSpec(
+    name="mysqld-shop",
+    argv=("/usr/sbin/mysqld", "--init=$HOME"),
+    binds=(
+        Bind("/data/conf", "/data/conf", read_only=True, owner=999),
+        Bind("/data/volume", "/volume", owner=999),
+        Bind("/data/bin", "/data/bin", read_only=True),
+    ),
+    env={"MALLOC_ARENA_MAX": "2"},
+    limits=Limits(cpus=0.5, memory_bytes=512 * 2**20),
+    uid=70100,
+    gid=70100,
+    stop_timeout_s=60.0,
+)
+
+
+def properties(spec: DaemonSpec, *, maps_owners: bool = True) -> list[str]:
+    """The properties of the spec's service."""
+    words = render_start(spec, PLACE, maps_owners=maps_owners)
+    return [word.removeprefix("--property=") for word in words if word.startswith("--property=")]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        "RootDirectory=/var/lib/grampus/1a2b3/daemons/mysqld-shop/root",
+        "User=70100",
+        "Group=70100",
+        "BindReadOnlyPaths=/var/lib/grampus/1a2b3/data/mapped/mysqld-shop/0:/data/conf",
+        "BindPaths=/var/lib/grampus/1a2b3/data/mapped/mysqld-shop/1:/volume",
+        # Nobody else's files: as they are.
+        "BindReadOnlyPaths=/data/bin:/data/bin",
+        "MemoryMax=536870912",
+        "CPUQuota=50%",
+        "TimeoutStopSec=60",
+        "KillSignal=SIGTERM",
+        "LimitCORE=0",
+        "NoNewPrivileges=yes",
+    ],
+)
+def test_a_server_is_confined(wanted: str) -> None:
+    assert wanted in properties(SERVER)
+
+
+def test_a_server_whose_owners_cannot_be_mapped_runs_as_their_owner() -> None:
+    found = properties(SERVER, maps_owners=False)
+    assert {"User=999", "Group=999", "BindPaths=/data/volume:/volume"} <= {*found}
+
+
+def test_a_privileged_daemon_stays_in_the_hosts_mount_namespace() -> None:
+    """Any property that makes a mount namespace would hide its FUSE mount from the host."""
+    found = properties(replace(SERVER, privileged=True))
+    assert "RootDirectory=/var/lib/grampus/1a2b3/root" in found
+    assert "MountAPIVFS=no" in found
+    namespaced = ("Bind", "Temporary", "Private", "Protect", "ReadOnly", "Inaccessible")
+    assert not [one for one in found if one.startswith(namespaced)]
+
+
+def test_a_service_is_transient_and_named_after_the_site() -> None:
+    words = render_start(SERVER, PLACE, maps_owners=True)
+    assert words[0] == "systemd-run"
+    assert "--unit=grampus-1a2b3-mysqld-shop.service" in words
+    # systemd would put a variable in the place of `$HOME`.
+    assert words[words.index("--") :] == ["--", "/usr/sbin/mysqld", "--init=$$HOME"]
+
+
+def test_limits_of_a_device_name_it() -> None:
+    block = BlockLimit("/dev/loop3", write_iops=100, read_bytes_per_s=5)
+    found = properties(replace(SERVER, limits=Limits(block=(block,))))
+    assert {"IOWriteIOPSMax=/dev/loop3 100", "IOReadBandwidthMax=/dev/loop3 5"} <= {*found}
+    assert "MemoryMax=infinity" in found
+
+
+def test_no_limit_takes_an_earlier_one_away() -> None:
+    assert render_new_limits(Limits()) == ["MemoryMax=infinity", "CPUQuota="]
+
+
+SHOWN = """Daemon=mysqld-blog
+Id=grampus-1a2b3-mysqld-blog.service
+ActiveState=failed
+MainPID=0
+Result=oom-kill
+User=70101
+
+Daemon=mysqld-shop
+Id=grampus-1a2b3-mysqld-shop.service
+ActiveState=active
+MainPID=4711
+Result=success
+User=70100
+
+Daemon=volumed-gone
+Id=grampus-1a2b3-volumed-gone.service
+ActiveState=inactive
+MainPID=0
+Result=success
+
+Daemon=volumed-shop
+ActiveState=deactivating
+MainPID=12
+Result=success
+User=
+
+"""
+
+
+def test_statuses() -> None:
+    assert parse_statuses(SHOWN) == [
+        DaemonStatus("mysqld-blog", "stopped", None, 1, None),
+        DaemonStatus("mysqld-shop", "running", 4711, 0, 70100),
+        # Its host was restarted: the service is gone, what it left on disk is there.
+        DaemonStatus("volumed-gone", "stopped", None, 0, None),
+        # It still writes until its end.
+        DaemonStatus("volumed-shop", "running", 12, 0, 0),
+    ]
+    assert parse_statuses("") == []
+
+
+def test_usages_leave_out_what_is_not_counted() -> None:
+    text = """Daemon=mysqld-shop
+CPUUsageNSec=2500000
+MemoryCurrent=1024
+IOReadOperations=[not set]
+IOWriteOperations=7
+IOReadBytes=18446744073709551615
+IOWriteBytes=9
+
+Daemon=mysqld-blog
+CPUUsageNSec=[not set]
+MemoryCurrent=[not set]
+
+"""
+    assert parse_usages(text) == {"mysqld-shop": Usage(2500, 1024, 0, 7, 0, 9)}
