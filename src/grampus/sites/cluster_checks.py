@@ -13,12 +13,14 @@ from grampus.core.errors import GrampusError
 from grampus.sites.adoption_checks import (
     Check,
     classify_clocks,
-    classify_failure_domain,
     classify_health,
-    classify_other_users,
-    classify_pool,
     classify_release,
     classify_space,
+)
+from grampus.sites.pool_checks import (
+    classify_failure_domain,
+    classify_other_users,
+    classify_pool,
     find_pool,
 )
 from grampus.sites.required_caps import (

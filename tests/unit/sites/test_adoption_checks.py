@@ -9,13 +9,12 @@ import pytest
 from grampus.sites.adoption_checks import (
     Check,
     classify_clocks,
-    classify_failure_domain,
+    classify_earlier_state,
     classify_health,
-    classify_other_users,
-    classify_pool,
     classify_release,
     classify_space,
 )
+from grampus.sites.pool_checks import classify_failure_domain, classify_other_users, classify_pool
 
 POOL: dict[str, Any] = {
     "pool_name": "databases",
@@ -154,3 +153,8 @@ def test_other_users() -> None:
     assert check.verdict == "warning"
     assert "4 images" in check.sentence
     assert "a, b, c, ..." in check.sentence
+
+
+def test_earlier_states() -> None:
+    assert classify_earlier_state("prod", has_note=False).verdict == "ok"
+    assert classify_earlier_state("prod", has_note=True).verdict == "warning"

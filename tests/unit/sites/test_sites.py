@@ -12,9 +12,10 @@ import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.progress import Progress, SilentProgress
+from grampus.sites.adoption import AdoptOrder, SiteRefusedError
 from grampus.sites.model import SITE_HOST_RECORD, SiteHostSpec, site_directory
 from grampus.sites.required_caps import required_caps
-from grampus.sites.sites import AdoptOrder, SiteRefusedError, SiteService
+from grampus.sites.sites import SiteService
 from grampus.state.home import Home
 from grampus.state.store import Store
 from tests.fakes.clock import FakeClock
@@ -50,6 +51,7 @@ class Cluster(FakeRunner):
                 "ceph osd crush rule dump --format json": [rule_of(HOSTS)],
                 "rbd ls --format json databases": [],
                 "rbd namespace ls --format json databases": [{"name": "shop.0a1b2c3d"}],
+                "ceph config-key get grampus/prod/generation": Output(1, "", "Error ENOENT: "),
                 "ceph config-key rm grampus/prod/generation": "",
             }
         )
@@ -72,12 +74,14 @@ class Image:
 class Images:
     """One image, which is there."""
 
+    present = "sid-1"
+
     def find(self, name: str) -> Image | None:
-        return Image() if name == "sid" else None
+        return Image(self.present) if name == "sid" else None
 
     def ensure(self, name: str, progress: Progress) -> Image:
         del name, progress
-        return Image()
+        return Image(self.present)
 
 
 @dataclass
@@ -88,6 +92,7 @@ class World:
     cluster: Cluster = field(default_factory=Cluster)
     seen: list[dict[str, Any]] = field(default_factory=list)
     labs: tuple[str, ...] = ()
+    images: Images = field(default_factory=Images)
 
     def __post_init__(self) -> None:
         self.home = Home(self.root / "home")
@@ -100,7 +105,7 @@ class World:
         return SiteService(
             self.home,
             self.store,
-            Images(),
+            self.images,
             FakeClock(),
             SilentProgress(),
             in_use={"database": "database"},
@@ -161,13 +166,36 @@ def test_another_cluster_of_the_same_name(world: World) -> None:
     assert refused.value.code == "site-exists"
 
 
+def test_another_grampus_with_the_same_name(world: World) -> None:
+    note = '{"state": "abc", "number": 3}'
+    world.cluster.answer("ceph config-key get grampus/prod/generation", note)
+    verdicts = {one.name: one.verdict for one in world.service.adopt(world.order()).checks}
+    assert verdicts["earlier state"] == "warning"
+    # Ours from now on.
+    again = world.service.adopt(world.order())
+    assert "earlier state" not in {one.name for one in again.checks}
+
+
+def test_a_site_in_use_keeps_its_image_and_pool(world: World) -> None:
+    world.service.adopt(world.order())
+    host = SiteHostSpec(name="h1", address="10.0.0.5", ssh_user="root", ssh_address="10.0.0.5")
+    world.store.put(SITE_HOST_RECORD, "prod", "h1", host)
+    world.images.present = "sid-2"
+    assert world.service.adopt(world.order(addresses="10.0.5.1-9")).spec.image_id == "sid-1"
+    with pytest.raises(RefusedError, match="in use"):
+        world.service.adopt(world.order(image="trixie"))
+    world.store.remove(SITE_HOST_RECORD, "prod", "h1")
+    assert world.service.adopt(world.order()).spec.image_id == "sid-2"
+
+
 def test_a_refused_check_leaves_nothing(world: World) -> None:
     world.cluster.answer("ceph osd pool ls detail --format json", [])
     with pytest.raises(SiteRefusedError) as refused:
         world.service.adopt(world.order())
     assert "ceph osd pool create databases" in refused.value.remedy
-    assert world.service.find("prod") is None
-    assert not site_directory(world.home, "prod").exists()
+    assert world.service.all() == []
+    # Neither the directory of the site, nor a copy of the key elsewhere.
+    assert not list((world.home.root / "sites").iterdir())
     assert world.cluster.open_runners == 0
 
 
@@ -265,7 +293,7 @@ def test_forget(world: World) -> None:
     world.service.adopt(world.order())
     world.service.forget("prod")
     assert world.service.all() == []
-    assert not site_directory(world.home, "prod").exists()
+    assert not (world.home.root / "sites").exists()
     assert "ceph config-key rm grampus/prod/generation" in world.cluster.asked
 
 
