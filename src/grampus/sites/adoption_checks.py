@@ -146,6 +146,6 @@ def classify_earlier_state(site: str, *, has_note: bool) -> Check:
         "warning",
         f"Another GRAMPUS_HOME has used this cluster as the site '{site}'.",
         "If it is lost, rebuild its records: "
-        f"grampus state rebuild --lab {site}\nIf it is still used, choose another name: two of "
+        f"grampus state rebuild --site {site}\nIf it is still used, choose another name: two of "
         "them would fence each other's databases.",
     )
