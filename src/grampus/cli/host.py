@@ -26,6 +26,7 @@ from grampus.databases.failover.host_states import HostStateName
 from grampus.databases.failover.host_watch import HostMemory, HostWatch, SeenHost
 from grampus.databases.live.moving import Moved
 from grampus.databases.model import HostMaintenance
+from grampus.sites.model import SiteHostSpec
 
 _SITE = "grampus.cli.host_site"
 host_app = make_noun(
@@ -45,6 +46,8 @@ HostArgument = Annotated[str, typer.Argument(help="A host, such as h1.")]
 ReasonOption = Annotated[
     str, typer.Option(metavar="TEXT", help="Why, shown by `grampus host list`.")
 ]
+# Of a site: its `host add` or `host remove` was interrupted.
+_UNREADY = "unready"
 # As a user says it.
 _STATES: dict[HostStateName, str] = {
     "healthy": "up",
@@ -57,7 +60,8 @@ _STATES: dict[HostStateName, str] = {
 @command(host_app, "list", "grampus host list")
 def host_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT_DEFAULT) -> None:
     """List the hosts: state, number of databases, and maintenance."""
-    with work_on_databases(lab) as (_, databases):
+    with work_on_databases(lab) as (session, databases):
+        unready = session.unready_hosts()
         operations = databases.operations
         seen = HostWatch(operations, HostMemory()).look(every_host=True)
         planned = operations.records.all_maintenance()
@@ -69,6 +73,7 @@ def host_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT
                 _document(found, planned.get(name), addresses[name], is_reachable=reachable[name])
                 for name, found in seen.items()
             ]
+            + [_unready_document(host) for host in unready]
         },
         ["name", "state", "databases", "address", "detail"],
         [
@@ -80,6 +85,10 @@ def host_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT
                 _detail(found, planned.get(name), is_reachable=reachable[name]),
             ]
             for name, found in seen.items()
+        ]
+        + [
+            [host.name, _UNREADY, "0", host.address or host.ssh_address, _unready_detail(host)]
+            for host in unready
         ],
         f"'{lab}' has no hosts.",
     )
@@ -208,3 +217,20 @@ def _summary(host: str, drained: list[Drained]) -> str:
 
 def _count(databases: int) -> str:
     return "1 database" if databases == 1 else f"{databases} databases"
+
+
+def _unready_detail(host: SiteHostSpec) -> str:
+    return (
+        f"`grampus host add {host.name}` or `grampus host remove {host.name}` was interrupted: "
+        "repeat it."
+    )
+
+
+def _unready_document(host: SiteHostSpec) -> dict[str, Any]:
+    return {
+        "name": host.name,
+        "state": _UNREADY,
+        "databases": [],
+        "address": host.address,
+        "detail": _unready_detail(host),
+    }

@@ -37,6 +37,14 @@ def host_add(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="What is known of it, such as rack=a."),
     ] = None,
+    new_host_key: Annotated[
+        bool,
+        typer.Option(
+            "--new-host-key",
+            metavar="",
+            help="The machine was installed anew: pin its present SSH host key.",
+        ),
+    ] = False,
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
@@ -44,7 +52,14 @@ def host_add(
 
     An interrupted command is repeated. The machine needs systemd, and no Python.
     """
-    request = HostRequest(host, ssh, port, str(identity) if identity else None, tuple(label or ()))
+    request = HostRequest(
+        host,
+        ssh,
+        port,
+        None if identity is None else str(identity),
+        tuple(label or ()),
+        has_new_key=new_host_key,
+    )
     session = Session(lab)
     site = _require_site(session)
     with session.alone_in_lab(), session.progress:
@@ -94,6 +109,14 @@ def host_check(
 @command(host_app, "remove", "grampus host remove db1 --site prod")
 def host_remove(
     host: HostArgument,
+    lost: Annotated[
+        bool,
+        typer.Option(
+            "--lost",
+            metavar="",
+            help="The machine is gone or was installed anew: remove it from the site only.",
+        ),
+    ] = False,
     lab: LabOption = LAB_DEFAULT,
     yes: YesOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -109,7 +132,7 @@ def host_remove(
         hosts.get(host)
         _require_unused(session, host)
         session.confirm(f"Remove the host {host} from the site '{site.name}'?", yes=yes)
-        hosts.remove(host)
+        hosts.remove(host, is_lost=lost)
     make_output(output_format).text({"removed": host}, f"The host {host} is removed.")
 
 

@@ -5,10 +5,14 @@ process. It replaces bind mounts by idmapped ones (mount_setattr(2)), which end 
 runc does that itself from release 1.2 on.
 
     idmap_mounts_hook.py OWNER UID GID NOTE MOUNT...
+    idmap_mounts_hook.py process PID NOTE MOUNT...
 
 What user and group OWNER own on disk belongs to user UID and group GID at each MOUNT. If the kernel
 or a file system cannot do that, the program writes the error to NOTE and fails, and runc starts
-nothing. It imports nothing of Grampus, because it runs without Grampus's search path. Nor does it
+nothing. The second form takes the user namespace of the process PID, and ends that process: nobody
+in a `chroot` can make a user namespace (user_namespaces(7)).
+
+The program imports nothing of Grampus, because it runs without Grampus's search path. Nor does it
 import pathlib, which would take twice as long: each start of a server waits for this program.
 """
 
@@ -16,6 +20,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
 
 # The numbers of these system calls are the same on every architecture.
@@ -128,16 +133,27 @@ def _require(result: int, name: str) -> int:
 
 def main(arguments: list[str]) -> int:
     """Map the owners at all mounts; 1: that failed, and the note says why."""
-    owner, uid, gid, note, *mounts = arguments
-    maps = (render_id_map(int(owner), int(number)) for number in (uid, gid))
+    if arguments[0] == "process":
+        _, holder, note, *mounts = arguments
+        owner = uid = gid = ""
+    else:
+        owner, uid, gid, note, *mounts = arguments
+        holder = ""
     try:
-        user_namespace = open_user_namespace(*maps)
+        if holder:
+            user_namespace = os.open(f"/proc/{holder}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+        else:
+            maps = (render_id_map(int(owner), int(number)) for number in (uid, gid))
+            user_namespace = open_user_namespace(*maps)
         for mount in mounts:
             map_mount(mount, user_namespace)
     except OSError as error:
         _write(note, f"{error.errno} {error.strerror}\n")
         sys.stderr.write(f"The owners of files cannot be mapped: {error.strerror}\n")
         return 1
+    finally:
+        if holder:
+            os.kill(int(holder), signal.SIGKILL)
     return 0
 
 

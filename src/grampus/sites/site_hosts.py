@@ -50,6 +50,7 @@ class HostRequest:
     port: int = 22
     identity: str | None = None
     labels: tuple[str, ...] = ()
+    has_new_key: bool = False  # the machine was installed anew: the pinned key is not its own
 
 
 def parse_ssh(text: str) -> tuple[str, str]:
@@ -116,6 +117,8 @@ class SiteHosts:
         spec = self._plan(request)
         ssh, host = self._connect(spec)
         self._progress.phase(f"Connect to {spec.ssh_address}")
+        if request.has_new_key:
+            self._forget_connection(ssh)
         self._pin(ssh)
         checks = self.look(ssh)
         failed = [check for check in checks if check.result == "failed"]
@@ -154,8 +157,8 @@ class SiteHosts:
         checks.append(self._check_image(ssh))
         return checks
 
-    def remove(self, name: str) -> None:
-        """Take away all that is on a host, and its record.
+    def remove(self, name: str, *, is_lost: bool = False) -> None:
+        """Take away all that is on a host, and its record; of one that `is_lost`, the record.
 
         Raises RefusedError with code `host-in-use` while a service of the site runs there.
         """
@@ -163,6 +166,14 @@ class SiteHosts:
         self._put(spec.model_copy(update={"is_ready": False}))
         ssh, host = self._connect(spec)
         host.close()
+        if not is_lost:
+            self._remove_files(name, ssh)
+        self._forget_connection(ssh)
+        self._store.remove(SITE_HOST_RECORD, self._site.name, name)
+
+    # -- inside -------------------------------------------------------------------------------
+
+    def _remove_files(self, name: str, ssh: SshPlace) -> None:
         argv = remove_argv(self._site.host_directory, self._site.tag)
         removed = run_on_machine(ssh, argv, check=False)
         if removed.returncode != 0:
@@ -171,10 +182,6 @@ class SiteHosts:
                 "Move its databases away (`grampus host drain`), then try again.",
                 code="host-in-use",
             )
-        self._forget_connection(ssh)
-        self._store.remove(SITE_HOST_RECORD, self._site.name, name)
-
-    # -- inside -------------------------------------------------------------------------------
 
     def _plan(self, request: HostRequest) -> SiteHostSpec:
         user, address = parse_ssh(request.ssh)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
@@ -268,14 +268,20 @@ class LabSession:
         place = self.require_place()
         hosts: tuple[SiteHostSpec, ...] = ()
         if isinstance(place, SiteSpec):
-            found = self.store.all(SITE_HOST_RECORD, place.name, SiteHostSpec).values()
-            hosts = tuple(host for host in found if host.is_ready)
+            hosts = tuple(host for host in self._site_hosts() if host.is_ready)
         key = (place, hosts)
         if self._kept_fleet is not None:
             return self._kept_fleet.of(key, self._make_fleet)
         if self._fleet is None or self._fleet[0] != key:
             self._fleet = (key, self._make_fleet(key))
         return self._fleet[1]
+
+    def unready_hosts(self) -> list[SiteHostSpec]:
+        """Hosts of a site whose `add` or `remove` was interrupted; a lab has none."""
+        return [host for host in self._site_hosts() if not host.is_ready]
+
+    def _site_hosts(self) -> Collection[SiteHostSpec]:
+        return self.store.all(SITE_HOST_RECORD, self.lab_name, SiteHostSpec).values()
 
     def _make_fleet(self, key: FleetKey) -> KeepingFleet:
         place, hosts = key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -56,8 +57,12 @@ from grampus.state.home import require_below
 
 # For how long an answer, or its lack, to "does the host answer" is kept.
 REACHABLE_FOR_S = 1.0
-_ALIVE_TIMEOUT_S = 8.0
+# To connect takes a third of a second, or more on a busy host.
+FIRST_PATIENCE_S = 8.0
+# Over a connection that served a moment ago. A packet that is lost is sent again after 1 s.
+KNOWN_PATIENCE_S = 2.0
 _MEMORY_IN_USE = 75
+_NO_USER_NAMESPACES = 3
 _MAPPING_PROGRAM = resources.files("grampus.hosts").joinpath("idmap_mounts_hook.py")
 
 
@@ -74,6 +79,14 @@ class RemoteHostPlace:
     interface: str  # for further addresses; empty: the one in their network
 
 
+@dataclass(frozen=True)
+class _Answer:
+    """Whether the host answered, and when that was seen (monotonic seconds)."""
+
+    at_s: float
+    is_reachable: bool
+
+
 class RemoteHost:
     """A `Host` over SSH. Safe to be used by several threads."""
 
@@ -83,7 +96,8 @@ class RemoteHost:
         self._place = place
         self._monotonic_s = monotonic_s
         self._units = UnitPlace(place.tag, place.directory, place.image_id)
-        self._answered: tuple[float, bool] | None = None
+        self._answer: _Answer | None = None
+        self._asking = threading.Lock()
         ssh, directory, image_id = place.ssh, place.directory, place.image_id
         self._commands = CommandServers(
             lambda argv: ssh_argv(ssh, inside_argv(directory, image_id, argv)),
@@ -104,20 +118,40 @@ class RemoteHost:
         return PurePosixPath(self._place.directory) / "data"
 
     def is_reachable(self) -> bool:
-        """Whether commands can be run there now; asked at most once a second."""
-        now_s = self._monotonic_s()
-        if self._answered is None or now_s >= self._answered[0] + REACHABLE_FOR_S:
-            try:
-                self.run(["true"], timeout_s=_ALIVE_TIMEOUT_S)
-                answered = True
-            except (HostUnreachableError, RefusedError):
-                answered = False
-            except GrampusError as error:
-                if error.code != "timeout":
-                    raise
-                answered = False
-            self._answered = (self._monotonic_s(), answered)
-        return self._answered[1]
+        """Whether commands can be run there now; asked at most once a second.
+
+        A host that did not answer is asked in the background, and counts as lost until it answers:
+        nobody waits for the same host again and again.
+        """
+        answer, now_s = self._answer, self._monotonic_s()
+        if answer is None:
+            return self._ask(FIRST_PATIENCE_S)
+        if now_s < answer.at_s + REACHABLE_FOR_S:
+            return answer.is_reachable
+        if answer.is_reachable:
+            return self._ask(KNOWN_PATIENCE_S)
+        if self._asking.acquire(blocking=False):
+            threading.Thread(target=self._ask_again, daemon=True).start()
+        return False
+
+    def _ask_again(self) -> None:
+        try:
+            self._ask(FIRST_PATIENCE_S)
+        finally:
+            self._asking.release()
+
+    def _ask(self, patience_s: float) -> bool:
+        try:
+            self.run(["true"], timeout_s=patience_s)
+            is_reachable = True
+        except GrampusError as error:
+            if not isinstance(error, HostUnreachableError | RefusedError) and (
+                error.code != "timeout"
+            ):
+                raise
+            is_reachable = False
+        self._answer = _Answer(self._monotonic_s(), is_reachable)
+        return is_reachable
 
     def close(self) -> None:
         """End the processes that wait for the next command. A later command starts them again."""
@@ -296,12 +330,16 @@ class RemoteHost:
             for place, number in zip(places, numbers, strict=True)
             for word in (spec.binds[number].source, place)
         ]
-        self._outside(MAP_BINDS, *pairs)
+        ids = (str(mapped[0].owner), str(spec.uid), str(spec.gid))
+        held = self._outside(MAP_BINDS, *ids, *pairs, check=False)
+        if held.returncode == _NO_USER_NAMESPACES:
+            return False
+        if held.returncode != 0:
+            raise CommandFailedError(self.name, held)
         directory = self._units.mapped_directory(spec.name)
         note = f"{directory}.note"
         program = _MAPPING_PROGRAM.read_text(encoding="utf-8")
-        owner = str(mapped[0].owner)
-        argv = ["python3", "-c", program, owner, str(spec.uid), str(spec.gid), note, *places]
+        argv = ["python3", "-c", program, "process", held.stdout.strip(), note, *places]
         made = self.run(argv, check=False)
         if made.returncode == 0:
             return True

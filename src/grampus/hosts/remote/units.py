@@ -24,7 +24,7 @@ from grampus.hosts.port import (
 from grampus.hosts.seccomp import REFUSED_SYSTEM_CALLS
 
 _ACTIVE = ("active", "activating", "reloading", "deactivating")
-_STATUS_PROPERTIES = ("Id", "ActiveState", "MainPID", "Result", "User")
+_STATUS_PROPERTIES = ("Id", "ActiveState", "MainPID", "Result")
 _USAGE_PROPERTIES = (
     "Id",
     "CPUUsageNSec",
@@ -77,6 +77,7 @@ def render_start(spec: DaemonSpec, place: UnitPlace, *, maps_owners: bool) -> li
         # Memory holds rows, keys and passwords: none of it is written to a disk.
         "LimitCORE=0",
         "LogRateLimitIntervalSec=0",
+        f"SyslogIdentifier={spec.name}",
         *_limits(spec.limits),
         *(_roots(spec, place, maps_owners=maps_owners)),
     ]
@@ -91,12 +92,22 @@ def render_start(spec: DaemonSpec, place: UnitPlace, *, maps_owners: bool) -> li
         "--quiet",
         f"--unit={place.unit(spec.name)}",
         f"--slice=grampus-{place.tag}.slice",
+        f"--description=Grampus: {spec.name}",
         *(f"--property={one}" for one in properties),
         *(f"--setenv={name}={value}" for name, value in environment.items()),
         "--",
+        *_as_user(spec, maps_owners=maps_owners),
         # systemd.service(5): `$` begins a variable there, which systemd-run leaves to us.
         *(word.replace("$", "$$") for word in spec.argv),
     ]
+
+
+def _as_user(spec: DaemonSpec, *, maps_owners: bool) -> list[str]:
+    """What changes the user. `User=` would need an entry of the host's passwd for its number."""
+    uid, gid = decide_user(spec, maps_owners=maps_owners)
+    if spec.privileged or uid == 0:
+        return []
+    return ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--"]
 
 
 def _roots(spec: DaemonSpec, place: UnitPlace, *, maps_owners: bool) -> list[str]:
@@ -104,13 +115,10 @@ def _roots(spec: DaemonSpec, place: UnitPlace, *, maps_owners: bool) -> list[str
         # In the host's own mount namespace: what it mounts is seen by all, and all paths are the
         # same as for commands. Any further property of mounts would give it one of its own.
         return [f"RootDirectory={place.directory}/root", "MountAPIVFS=no"]
-    uid, gid = decide_user(spec, maps_owners=maps_owners)
     mapped = mapped_binds(spec) if maps_owners else ()
     shared = [
         f"RootDirectory={place.daemon_directory(spec.name)}/root",
         "MountAPIVFS=yes",
-        f"User={uid}",
-        f"Group={gid}",
         "TemporaryFileSystem=/run:mode=755 /tmp:mode=1777",
         *(
             _bind(bind, place.mapped(spec.name, number) if bind in mapped else bind.source)
@@ -168,7 +176,10 @@ cd "$1/daemons" 2>/dev/null || exit 0
 for name in ${4:-*}; do
   test -d "$name" || continue
   printf 'Daemon=%s\\n' "$name"
-  systemctl show --property="$3" "grampus-$2-$name.service"
+  shown=$(systemctl show --property="$3" "grampus-$2-$name.service")
+  printf '%s\\n' "$shown"
+  pid=$(printf '%s\\n' "$shown" | sed -n 's/^MainPID=//p')
+  test "${pid:-0}" = 0 || awk '$1 == "Uid:" { print "User=" $3 }' "/proc/$pid/status" 2>/dev/null
   echo
 done
 """
