@@ -15,6 +15,7 @@ from grampus.cli.nouns import app
 from grampus.cli.options import FORMAT_DEFAULT, DryRunOption, FormatOption, YesOption
 from grampus.cli.output import make_output
 from grampus.core.names import require_name
+from grampus.sites.adoption import AdoptOrder
 from grampus.sites.adoption_checks import Check
 from grampus.sites.model import DEFAULT_POOL, DEFAULT_USER, SITE_HOST_RECORD, SiteSpec
 from grampus.sites.required_caps import (
@@ -24,7 +25,6 @@ from grampus.sites.required_caps import (
     require_user,
     required_caps,
 )
-from grampus.sites.sites import AdoptOrder
 
 DEFAULT_IMAGE = "sid"
 site_app = make_noun("site", "Existing Ceph clusters and hosts that databases run on.", under=app)
@@ -140,7 +140,7 @@ def site_show(name: NameArgument, output_format: FormatOption = FORMAT_DEFAULT) 
 
 @command(site_app, "check", "grampus site check prod")
 def site_check(name: NameArgument, output_format: FormatOption = FORMAT_DEFAULT) -> None:
-    """Check the cluster of a site: capabilities, pool, release, health, clocks and room.
+    """Check the cluster of a site: capabilities, pool, release, health, clocks and space.
 
     The exit code is 1 if a check is refused.
     """

@@ -33,6 +33,11 @@ def write_access(directory: Path, conf_file: Path, keyring_file: Path, user: str
             other.unlink()
 
 
+def has_access(directory: Path, user: str) -> bool:
+    """Whether `write_access` has written there."""
+    return all((directory / name).is_file() for name in (CONF_FILE, keyring_name(user)))
+
+
 def _read(file: Path, option: str) -> str:
     try:
         return file.read_text(encoding="utf-8")

@@ -13,12 +13,14 @@ from grampus.core.errors import GrampusError
 from grampus.sites.adoption_checks import (
     Check,
     classify_clocks,
-    classify_failure_domain,
     classify_health,
+    classify_release,
+    classify_space,
+)
+from grampus.sites.pool_checks import (
+    classify_failure_domain,
     classify_other_users,
     classify_pool,
-    classify_release,
-    classify_room,
     find_pool,
 )
 from grampus.sites.required_caps import (
@@ -116,7 +118,7 @@ class _Observer:
             classify_release(self._ask("versions")),
             classify_health(status),
             classify_clocks(self._ask("time-sync-status")),
-            classify_room(
+            classify_space(
                 self._ask("df", detail="detail"), self._ask("osd dump"), status["health"]
             ),
             *classify_pool(found, pool),

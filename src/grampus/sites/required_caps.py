@@ -2,7 +2,9 @@
 
 What the grants mean (Ceph 20.2, `MonCapGrant`, `MgrCapGrant` and `OSDCapGrant`; also 18 and 16):
 
-- MON, `profile rbd`: read the maps, the status and the sessions, and block a client's address.
+- MON, `profile rbd`: read the maps and the status, and put a client's address on the blocklist.
+- MON, `sessions` and `get_command_descriptions`: `ceph tell mon.X sessions`, by which a fence finds
+  the clients of a volume. What is told one MON needs all rights on `mon`, or a grant by name.
 - MON, `allow command ... with`: one command, if its arguments are as the grant says. Without the
   exact `with`, whoever may create a user could create an administrator. A store key (`config-key`)
   is covered by no other grant than `allow *`.
@@ -25,7 +27,7 @@ SERVICES = ("mon", "mgr", "osd")
 _POOL = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
 _USER = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
 _GRANT = re.compile(r'(?:"[^"]*"|\'[^\']*\'|[^,;"\'])+')
-_COMMAND = re.compile(r'allow command[ =]"?(?P<command>[a-z][a-z -]*[a-z])"?(?: with .*)?')
+_COMMAND = re.compile(r'allow command[ =]"?(?P<command>[a-z][a-z_ -]*[a-z])"?(?: with .*)?')
 _DENIED = re.compile(r"EACCES|EPERM|access denied|[Pp]ermission denied|not permitted")
 
 
@@ -88,6 +90,8 @@ def _required_grants(site: str, user: str, pool: str) -> dict[str, list[str]]:
     return {
         "mon": [
             "profile rbd",
+            'allow command "sessions"',
+            'allow command "get_command_descriptions"',
             f'allow command "auth get" with entity=client.{user}',
             f'allow command "auth get" {of_volumes}',
             f'allow command "auth get-or-create" {as_volume}',

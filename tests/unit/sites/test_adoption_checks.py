@@ -9,13 +9,12 @@ import pytest
 from grampus.sites.adoption_checks import (
     Check,
     classify_clocks,
-    classify_failure_domain,
+    classify_earlier_state,
     classify_health,
-    classify_other_users,
-    classify_pool,
     classify_release,
-    classify_room,
+    classify_space,
 )
+from grampus.sites.pool_checks import classify_failure_domain, classify_other_users, classify_pool
 
 POOL: dict[str, Any] = {
     "pool_name": "databases",
@@ -67,7 +66,7 @@ def test_an_absent_pool_has_the_commands_that_create_it() -> None:
     assert "rbd pool init shops" in check.remedy
 
 
-def _rule(*steps: dict[str, Any]) -> dict[str, Any]:
+def rule_of(*steps: dict[str, Any]) -> dict[str, Any]:
     return {"rule_id": 2, "rule_name": "flash", "steps": [{"op": "take"}, *steps, {"op": "emit"}]}
 
 
@@ -79,10 +78,10 @@ RACKS = {"op": "choose_firstn", "num": 0, "type": "rack"}
 @pytest.mark.parametrize(
     ("rules", "verdict", "words"),
     [
-        ([_rule(HOSTS)], "ok", "another host"),
-        ([_rule(RACKS, HOSTS)], "ok", "another rack"),
-        ([_rule(OSDS)], "warning", "all copies on one host"),
-        ([_rule()], "warning", "does not say"),
+        ([rule_of(HOSTS)], "ok", "another host"),
+        ([rule_of(RACKS, HOSTS)], "ok", "another rack"),
+        ([rule_of(OSDS)], "warning", "all copies on one host"),
+        ([rule_of()], "warning", "does not say"),
         ([], "warning", "does not say"),
     ],
 )
@@ -92,7 +91,7 @@ def test_failure_domains(rules: list[dict[str, Any]], verdict: str, words: str) 
     assert words in check.sentence
 
 
-def _versions(*versions: str) -> dict[str, Any]:
+def versions_of(*versions: str) -> dict[str, Any]:
     return {"overall": {f"ceph version {one} (abc) name (stable)": 3 for one in versions}}
 
 
@@ -109,7 +108,7 @@ def _versions(*versions: str) -> dict[str, Any]:
     ],
 )
 def test_releases(versions: tuple[str, ...], verdict: str) -> None:
-    assert classify_release(_versions(*versions)).verdict == verdict
+    assert classify_release(versions_of(*versions)).verdict == verdict
 
 
 @pytest.mark.parametrize(("skew", "verdict"), [(0.0, "ok"), (-0.04, "ok"), (-0.3, "warning")])
@@ -141,11 +140,11 @@ def test_health() -> None:
         (10, ("POOL_FULL",), "refused"),
     ],
 )
-def test_room(used: int, raised: tuple[str, ...], verdict: str) -> None:
+def test_space(used: int, raised: tuple[str, ...], verdict: str) -> None:
     usage = {"stats": {"total_bytes": 100, "total_used_raw_bytes": used}}
     ratios = {"full_ratio": 0.95, "nearfull_ratio": 0.85}
     health = {"checks": {name: {} for name in raised}}
-    assert classify_room(usage, ratios, health).verdict == verdict
+    assert classify_space(usage, ratios, health).verdict == verdict
 
 
 def test_other_users() -> None:
@@ -154,3 +153,8 @@ def test_other_users() -> None:
     assert check.verdict == "warning"
     assert "4 images" in check.sentence
     assert "a, b, c, ..." in check.sentence
+
+
+def test_earlier_states() -> None:
+    assert classify_earlier_state("prod", has_note=False).verdict == "ok"
+    assert classify_earlier_state("prod", has_note=True).verdict == "warning"

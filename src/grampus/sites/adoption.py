@@ -1,0 +1,241 @@
+"""Adopting a cluster: looked at with copies of the user's files, judged, and recorded last.
+
+Failure and recovery: adopting has no journal, because it can be repeated. An interrupted command
+leaves files that the next one writes again, and no record.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from grampus.ceph.cluster import CephCluster
+from grampus.ceph.ports import CommandRunner
+from grampus.ceph.state_note import find_state_note
+from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.names import require_name
+from grampus.core.progress import Progress
+from grampus.sites.access_files import write_access
+from grampus.sites.adoption_checks import Check, classify_earlier_state
+from grampus.sites.cluster_checks import SiteAccess, observe_checks, observe_fsid
+from grampus.sites.model import SiteSpec, parse_address_range, site_directory, site_tag
+from grampus.sites.required_caps import require_pool, require_user
+from grampus.sites.site_records import SiteRecords
+from grampus.state.home import Home
+
+
+class SiteImage(Protocol):
+    """A host image on this machine."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def root(self) -> Path: ...
+
+
+class SiteImages(Protocol):
+    """Host images by the names of their definitions."""
+
+    def find(self, name: str) -> SiteImage | None:
+        """The image, if it is there."""
+        ...
+
+    def ensure(self, name: str, progress: Progress) -> SiteImage:
+        """The image, built if need be."""
+        ...
+
+
+class ClusterRunner(CommandRunner, Protocol):
+    """A CommandRunner that keeps something until it is closed."""
+
+    def close(self) -> None: ...
+
+
+# Makes what runs Ceph's commands: of an image's root, a directory with the files, and the user.
+Connect = Callable[[Path, Path, str], ClusterRunner]
+
+
+@dataclass(frozen=True)
+class AdoptOrder:
+    """What the user asks for. `user` may begin with `client.`."""
+
+    name: str
+    conf: Path
+    keyring: Path
+    user: str
+    pool: str
+    image: str
+    addresses: str = ""
+    interface: str = ""
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """A site, and what was found of its cluster."""
+
+    spec: SiteSpec
+    checks: tuple[Check, ...]
+
+
+class SiteRefusedError(RefusedError):
+    """The cluster is not fit for databases; the checks say why."""
+
+    default_code = "site-refused"
+
+    def __init__(self, name: str, checks: Sequence[Check]) -> None:
+        refused = [one for one in checks if one.verdict == "refused"]
+        super().__init__(
+            f"The site '{name}' cannot be adopted. " + "\n".join(one.sentence for one in refused),
+            "\n".join(one.remedy for one in refused if one.remedy),
+        )
+        self.checks = tuple(checks)
+
+
+class Adoption:
+    """Adopts clusters into one home. `is_lab` says whether a lab has a name.
+
+    The caller of `adopt` holds the site alone.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        records: SiteRecords,
+        images: SiteImages,
+        progress: Progress,
+        *,
+        is_lab: Callable[[str], bool],
+        connect: Connect,
+    ) -> None:
+        self._home = home
+        self._records = records
+        self._images = images
+        self._progress = progress
+        self._is_lab = is_lab
+        self._connect = connect
+
+    def examine(self, order: AdoptOrder) -> list[Check]:
+        """The checks of a cluster that is not adopted yet; nothing is changed.
+
+        Raises UsageError for a wrong order, and GrampusError when the cluster cannot be asked.
+        """
+        order = self.require_order(order)
+        image = self._images.find(order.image)
+        if image is None:
+            raise GrampusError(
+                f"The host image '{order.image}' is not built yet, and Ceph's programs are in it.",
+                "Run `grampus site adopt` without --dry-run. It builds the image, and changes "
+                "nothing if a check is refused.",
+                code="no-image",
+            )
+        with (
+            tempfile.TemporaryDirectory(prefix="grampus-site-") as directory,
+            self._connected(order, image, Path(directory)) as cluster,
+        ):
+            return self._look(cluster, order)[1]
+
+    def adopt(self, order: AdoptOrder) -> Adopted:
+        """Check the cluster and record the site. An adopted site may be adopted again.
+
+        Raises UsageError for a wrong order, SiteRefusedError when a check is refused, RefusedError
+        with code `site-exists` and what the cluster says.
+        """
+        order = self.require_order(order)
+        image = self._images.ensure(order.image, self._progress)
+        with (
+            self._staging(order.name) as directory,
+            self._connected(order, image, directory) as cluster,
+        ):
+            self._progress.phase("Check the cluster")
+            fsid, checks = self._look(cluster, order)
+            if any(one.verdict == "refused" for one in checks):
+                raise SiteRefusedError(order.name, checks)
+            self._progress.phase("Record the site")
+            own = site_directory(self._home, order.name)
+            write_access(own, order.conf, order.keyring, order.user)
+            known = self._records.find(order.name)
+            # Hosts have the image that the site began with, and servers run in it.
+            keeps_image = known is not None and self._records.is_used(order.name)
+            spec = SiteSpec(
+                name=order.name,
+                tag=site_tag(self._home, order.name),
+                fsid=fsid,
+                user=order.user,
+                pool=order.pool,
+                image_name=known.image_name if known and keeps_image else order.image,
+                image_id=known.image_id if known and keeps_image else image.id,
+                addresses=order.addresses,
+                interface=order.interface,
+            )
+            self._records.put(spec)
+        return Adopted(spec, tuple(checks))
+
+    @contextmanager
+    def _staging(self, name: str) -> Iterator[Path]:
+        """Where copies of the user's files are while the cluster is looked at."""
+        # No site has such a name. An interrupted command may have left it.
+        directory = site_directory(self._home, f".{name}")
+        shutil.rmtree(directory, ignore_errors=True)
+        try:
+            yield directory
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    @contextmanager
+    def _connected(
+        self, order: AdoptOrder, image: SiteImage, directory: Path
+    ) -> Iterator[CephCluster]:
+        """The cluster by copies of the user's files in `directory`."""
+        write_access(directory, order.conf, order.keyring, order.user)
+        runner = self._connect(image.root, directory, order.user)
+        try:
+            yield CephCluster(runner, image_pools=(order.pool,))
+        finally:
+            runner.close()
+
+    def _look(self, cluster: CephCluster, order: AdoptOrder) -> tuple[str, list[Check]]:
+        """The cluster's id and checks. Raises RefusedError with code `site-exists`."""
+        fsid = observe_fsid(cluster, order.user)
+        known = self._records.find(order.name)
+        if known is not None:
+            self._require_same(known, order, fsid)
+        checks = observe_checks(cluster, SiteAccess(order.name, order.user, order.pool))
+        if known is None and all(one.verdict != "refused" for one in checks):
+            has_note = find_state_note(cluster, order.name) is not None
+            checks.append(classify_earlier_state(order.name, has_note=has_note))
+        return fsid, checks
+
+    def require_order(self, order: AdoptOrder) -> AdoptOrder:
+        """The order in our own words. Raises UsageError, and RefusedError with `name-taken`."""
+        require_name("site", order.name)
+        if self._is_lab(order.name):
+            raise RefusedError(
+                f"A lab is named '{order.name}'.", "Choose another name.", code="name-taken"
+            )
+        if order.addresses:
+            parse_address_range(order.addresses)
+        return replace(order, user=require_user(order.user), pool=require_pool(order.pool))
+
+    def _require_same(self, known: SiteSpec, order: AdoptOrder, fsid: str) -> None:
+        if known.fsid != fsid:
+            raise RefusedError(
+                f"The site '{order.name}' is the cluster {known.fsid}, not {fsid}.",
+                "Choose another name for this cluster.",
+                code="site-exists",
+            )
+        is_same = (order.pool, order.user) == (known.pool, known.user)
+        is_same = is_same and order.image == known.image_name
+        if not is_same and self._records.is_used(order.name):
+            raise RefusedError(
+                f"The site '{order.name}' is in use with the pool '{known.pool}', the user "
+                f"client.{known.user} and the host image '{known.image_name}'.",
+                f"Adopt it with --pool {known.pool} --user {known.user} "
+                f"--image {known.image_name}.",
+                code="site-exists",
+            )

@@ -1,0 +1,64 @@
+"""The records of sites, and whether something is recorded in one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from grampus.core.errors import RefusedError, not_found
+from grampus.sites.model import SITE_HOST_RECORD, SITE_RECORD, SiteSpec
+from grampus.state.store import Store
+
+
+class SiteRecords:
+    """The sites of one home.
+
+    `in_use` names what may be recorded in a site, such as `database`, by the kind of its record.
+    """
+
+    def __init__(self, store: Store, in_use: Mapping[str, str]) -> None:
+        self._store = store
+        self._in_use = {"host": SITE_HOST_RECORD, **in_use}
+
+    def all(self) -> list[SiteSpec]:
+        """All sites, by name."""
+        return list(self._store.all(SITE_RECORD, None, SiteSpec).values())
+
+    def find(self, name: str) -> SiteSpec | None:
+        """The site of that name; None: there is none."""
+        return self._store.get(SITE_RECORD, name, name, SiteSpec)
+
+    def get(self, name: str) -> SiteSpec:
+        """The site of that name. Raises NotFoundError."""
+        spec = self.find(name)
+        if spec is None:
+            known = [one.name for one in self.all()]
+            raise not_found("site", name, known, list_command="grampus site list")
+        return spec
+
+    def put(self, spec: SiteSpec) -> None:
+        """Record a site, or what has changed of it."""
+        self._store.put(SITE_RECORD, spec.name, spec.name, spec)
+
+    def remove(self, name: str) -> None:
+        """Forget a site, and what was warned of in it."""
+        self._store.remove_lab(name)
+
+    def is_used(self, name: str) -> bool:
+        """Whether something is recorded in the site."""
+        return any(self._store.names(kind, name) for kind in self._in_use.values())
+
+    def require_unused(self, name: str) -> SiteSpec:
+        """Raise RefusedError with code `site-in-use` while something is recorded in the site."""
+        spec = self.get(name)
+        for noun, kind in self._in_use.items():
+            names = self._store.names(kind, name)
+            if names:
+                shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+                raise RefusedError(
+                    f"The site '{name}' has {len(names)} {noun}{'' if len(names) == 1 else 's'}: "
+                    f"{shown}.",
+                    "Remove databases, volumes and hosts first (`grampus db delete --now`, "
+                    "`grampus db trash`, `grampus host remove`).",
+                    code="site-in-use",
+                )
+        return spec
