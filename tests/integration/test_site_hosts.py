@@ -164,7 +164,7 @@ def end_site(site: Site) -> None:
     assert {host: site.left_on(host) for host in ("s1", "s2")} == {"s1": "", "s2": ""}
     assert not (line.home / "sites" / SITE).exists()
     users = site.cluster.ok("ceph", "auth", "ls")
-    assert f"client.grampus.{SITE}" not in users
+    assert f"\nclient.grampus.{SITE}" not in users
     assert SITE not in site.cluster.ok("ceph", "config-key", "ls")
 
 
@@ -184,8 +184,7 @@ def test_no_host_has_the_key_of_grampus(site: Site) -> None:
     keys = site.hosts.run("s1", "sh", "-c", "ls /var/lib/grampus/*/data/etc-ceph")
     assert set(keys.split()) >= {"ceph.conf", f"ceph.client.grampus.{SITE}.{NAME}.keyring"}
     assert "ceph.client.grampus.keyring" not in keys.split()
-    listed = site.cluster.ok("ceph", "auth", "get", f"client.grampus.{SITE}.{NAME}")
-    assert "allow *" not in listed
+
 
 
 def test_a_database_grows_is_cloned_and_moves(site: Site) -> None:
