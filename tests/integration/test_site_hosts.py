@@ -186,7 +186,6 @@ def test_no_host_has_the_key_of_grampus(site: Site) -> None:
     assert "ceph.client.grampus.keyring" not in keys.split()
 
 
-
 def test_a_database_grows_is_cloned_and_moves(site: Site) -> None:
     site.insert()
     before = site.rows()

@@ -40,6 +40,7 @@ from grampus.volumes.decide_namespace import decide_capabilities
 from grampus.volumes.drivers.port import Driver, Mapped, MapRequest
 from grampus.volumes.drivers.table import build_drivers
 from grampus.volumes.drivers.volumed import NOT_BUILT, VolumedProgram
+from grampus.volumes.file_systems import grow, mount
 from grampus.volumes.fresh import Fresh
 from grampus.volumes.key_files import ensure_key_absent, key_on_host
 from grampus.volumes.local_logs import LocalLogs, ensure_local_directory, is_local_directory
@@ -58,9 +59,6 @@ from grampus.volumes.write_paths import JournalFacts, parse_journal_facts
 
 # The watch of a client that died without a word lasts 30 s (`osd_client_watch_timeout`).
 DEAD_WATCH_S = 35.0
-# nouuid: hosts that are one machine may still have what a fence took away mounted, and XFS mounts
-# no second file system of the same UUID. Who may mount a volume is decided by its lock.
-MOUNT_OPTIONS = "noatime,nodev,nosuid,nouuid"
 
 
 class Attacher:
@@ -175,9 +173,10 @@ class Attacher:
         record = self._ensure_formatted(record, target, mapped.device)
         path = mount_path(target, name)
         target.run(["mkdir", "-p", str(path)])
-        target.run(["mount", "-t", "xfs", "-o", MOUNT_OPTIONS, mapped.device, str(path)])
+        if mount(target, mapped.device, path):
+            self._progress.note(f"'{name}' was grown right before a crash: it has its size again.")
         if not is_new:
-            self._grow_filesystem(record, target)  # the image may have grown while it was detached
+            self._grow_filesystem(record, target, just_mounted=True)  # grown while it was detached
         attachment = Attachment(
             host=host,
             driver=choice.driver,
@@ -255,7 +254,8 @@ class Attacher:
         """Let the mounted file system fill its device; nothing happens to a dead attachment."""
         attachment = self.observe_attachment(record)
         if attachment is not None:
-            self._grow_filesystem(record, self._fleet.host(attachment.host))
+            host = self._fleet.host(attachment.host)
+            self._grow_filesystem(record, host, just_mounted=False)
 
     def observe_attachment(self, record: VolumeRecord) -> Attachment | None:
         """The attachment if it is mounted and its driver alive, as observed now."""
@@ -363,9 +363,9 @@ class Attacher:
         host.run(["mkfs.xfs", "-q", "-f", "-K", *options, device])
         return self._put(record.model_copy(update={"is_formatted": True}))
 
-    def _grow_filesystem(self, record: VolumeRecord, host: Host) -> None:
+    def _grow_filesystem(self, record: VolumeRecord, host: Host, *, just_mounted: bool) -> None:
         if record.spec.filesystem_bytes is None:
-            host.run(["xfs_growfs", "-d", str(mount_path(host, record.spec.name))])
+            grow(host, mount_path(host, record.spec.name), just_mounted=just_mounted)
 
     def clear(
         self, record: VolumeRecord, host: Host, drivers: list[Driver], leaves_journal: bool = False

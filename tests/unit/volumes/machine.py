@@ -155,6 +155,8 @@ class VolumeHost(FakeHost):
                 image.has_filesystem = True
                 image.filesystem_bytes = filesystem_bytes(image, part)
                 return 0, ""
+            case ["sh", "-c", _, "write-superblock", target] if Path(target) in self.mounts:
+                return 0, ""
             case ["xfs_growfs", "-d", target]:
                 device = self.mounts.get(Path(target), "")
                 image = self.image_of(device)

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from grampus.hosts.loop_devices import ensure_loop_device, ensure_loop_device_absent
 from grampus.hosts.mounts import observe_mounted_source
 from grampus.hosts.port import Host
-from grampus.volumes.attaching import MOUNT_OPTIONS
+from grampus.volumes.file_systems import MOUNT_OPTIONS
 
 
 class LocalDisk:
