@@ -200,6 +200,7 @@ def test_a_database_grows_is_cloned_and_moves(site: Site) -> None:
     site.line.ok("db", "move", NAME, "--host", "s1")
 
 
+@pytest.mark.logs("operation.undone")
 def test_a_creation_that_was_killed_leaves_nothing(site: Site) -> None:
     """Its command ends with it on the host, and the next one undoes what was done."""
     killed = site.line.run("db", "create", "cut", *SMALL, failpoints="db.create/start/after=kill")
@@ -246,7 +247,7 @@ def test_a_host_whose_sshd_is_stopped_keeps_serving(site: Site) -> None:
     site.hosts.run("s1", "systemctl", "stop", "ssh.socket", "ssh.service")
     site.hosts.run("s1", "sh", "-c", "pkill sshd || true")
     try:
-        refused = site.line.run("db", "stop", NAME)
+        refused = site.line.run("db", "restart", NAME)
         assert refused.code != 0
         assert "s1 cannot be reached" in refused.stderr
         greeting = site.hosts.run(

@@ -20,6 +20,7 @@ from grampus.ceph.state_note import find_state_note
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.names import require_name
 from grampus.core.progress import Progress
+from grampus.hosts.remote.host_root import observe_digest
 from grampus.sites.access_files import write_access
 from grampus.sites.adoption_checks import Check, classify_earlier_state
 from grampus.sites.cluster_checks import SiteAccess, observe_checks, observe_fsid
@@ -170,6 +171,9 @@ class Adoption:
                 pool=order.pool,
                 image_name=known.image_name if known and keeps_image else order.image,
                 image_id=known.image_id if known and keeps_image else image.id,
+                image_digest=(
+                    known.image_digest if known and keeps_image else observe_digest(image.root)
+                ),
                 addresses=order.addresses,
                 interface=order.interface,
             )

@@ -20,6 +20,7 @@ from grampus.core.units import format_bytes
 from grampus.hosts.process import read_command, run_command, write_command
 from grampus.hosts.remote.host_checks import HostCheck, classify_machine, observe_argv
 from grampus.hosts.remote.host_root import (
+    DIGEST_TIMEOUT_S,
     digest_argv,
     image_root,
     keep_argv,
@@ -34,8 +35,6 @@ from grampus.state.home import Home
 from grampus.state.store import Store
 
 _LOOK_TIMEOUT_S = 30.0
-# An image is about 1 GB; so slow a network would make a host useless anyway.
-_COPY_TIMEOUT_S = 3600.0
 _CHUNK_BYTES = 1024 * 1024
 _SOURCE = re.compile(r"\bsrc (?P<address>\d+\.\d+\.\d+\.\d+)")
 _SSH = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<address>[^@\s]+)")
@@ -247,18 +246,24 @@ class SiteHosts:
                 self._progress.detail(done, fraction=min(1.0, sent_bytes / size_bytes))
         self._progress.phase("Compare the copy")
         unfinished = unfinished_root(directory, image_id)
-        if self._digest_at(ssh, unfinished) != self._own_digest():
+        if self._digest_at(ssh, unfinished) != self._site.image_digest:
             raise GrampusError(
                 f"The host image on {ssh.host} is not what was sent.",
                 "Check the disk of the host, then try again.",
                 code="host-image",
             )
-        run_on_machine(ssh, keep_argv(directory, image_id))
+        kept = run_on_machine(ssh, keep_argv(directory, image_id), check=False)
+        if kept.returncode != 0:
+            raise RefusedError(
+                f"The host image on {ssh.host} cannot be replaced: {kept.stderr.strip()}.",
+                f"Move its databases away first: `grampus host drain {ssh.host}`.",
+                code="host-in-use",
+            )
 
     def _check_image(self, ssh: SshPlace) -> HostCheck:
         root = image_root(self._site.host_directory, self._site.image_id)
         found = self._digest_at(ssh, root)
-        if found == self._own_digest():
+        if found == self._site.image_digest:
             return HostCheck("image", "ok", f"The host image {self._site.image_id} is whole.")
         why = "is missing" if found is None else "was changed"
         return HostCheck(
@@ -269,14 +274,11 @@ class SiteHosts:
         )
 
     def _digest_at(self, ssh: SshPlace, root: str) -> str | None:
-        looked = run_on_machine(ssh, digest_argv(root), check=False, timeout_s=_COPY_TIMEOUT_S)
+        looked = run_on_machine(ssh, digest_argv(root), check=False, timeout_s=DIGEST_TIMEOUT_S)
         return looked.stdout.strip() or None if looked.returncode == 0 else None
 
-    def _own_digest(self) -> str:
-        return run_command(digest_argv(str(self._image)), timeout_s=_COPY_TIMEOUT_S).stdout.strip()
-
     def _image_bytes(self) -> int:
-        used = run_command(["du", "-sk", str(self._image)], timeout_s=_COPY_TIMEOUT_S).stdout
+        used = run_command(["du", "-sk", str(self._image)], timeout_s=DIGEST_TIMEOUT_S).stdout
         return int(used.split()[0]) * 1024
 
     def _put(self, spec: SiteHostSpec) -> None:

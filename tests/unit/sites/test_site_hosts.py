@@ -29,6 +29,7 @@ SITE = SiteSpec(
     pool="databases",
     image_name="sid",
     image_id="sid-1",
+    image_digest="1" * 64,
 )
 REQUEST = HostRequest("db1", "root@10.0.5.11", labels=("rack=a",))
 MONS = ("10.0.5.1",)

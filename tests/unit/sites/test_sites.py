@@ -67,21 +67,22 @@ class Cluster(FakeRunner):
 
 @dataclass(frozen=True)
 class Image:
-    id: str = "sid-1"
-    root: Path = Path("/images/sid-1/root")
+    id: str
+    root: Path
 
 
 class Images:
     """One image, which is there."""
 
     present = "sid-1"
+    root = Path()
 
     def find(self, name: str) -> Image | None:
-        return Image(self.present) if name == "sid" else None
+        return Image(self.present, self.root) if name == "sid" else None
 
     def ensure(self, name: str, progress: Progress) -> Image:
         del name, progress
-        return Image(self.present)
+        return Image(self.present, self.root)
 
 
 @dataclass
@@ -97,6 +98,8 @@ class World:
     def __post_init__(self) -> None:
         self.home = Home(self.root / "home")
         self.store = Store(self.home.store_file)
+        self.images.root = self.root / "image"
+        self.images.root.mkdir()
         (self.root / "ceph.conf").write_text(CONF)
         (self.root / "keyring").write_text(KEYRING)
 

@@ -10,7 +10,12 @@ DIR/mapped/NAME       its files, as its own user sees them; in DIR/data, so that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+
+from grampus.hosts.process import run_command
+
+# An image is about 1 GB; a slow disk reads it in minutes.
+DIGEST_TIMEOUT_S = 3600.0
 
 # sh on the host itself. `mount --make-private` first: a bind of a shared parent would join that
 # parent's peers. A command that mounts in DIR/data is seen on the host, and the other way round.
@@ -49,7 +54,8 @@ exec 9>&-
 _REMOVE = """
 set -eu
 dir=$1 tag=$2
-running=$(systemctl list-units --plain --no-legend --state=active,activating "grampus-$tag-*")
+units="grampus-$tag-*.service"
+running=$(systemctl list-units --plain --no-legend --state=active,activating "$units")
 if test -n "$running"; then echo "services run: $running" >&2; exit 65; fi
 for unit in $(systemctl list-units --all --plain --no-legend "grampus-$tag-*" | cut -d' ' -f1); do
   systemctl reset-failed "$unit" 2>/dev/null || true
@@ -82,10 +88,26 @@ mkdir "$dir/images/.new-$image"
 tar -C "$dir/images/.new-$image" --numeric-owner -xpf -
 sync -f "$dir/images/.new-$image"
 """
+# An image under a mounted overlay must not change: the one that is replaced was changed by
+# somebody, or is not whole. Private first: what is unmounted here would be unmounted in DIR/data.
 _KEEP = """
 set -eu
 dir=$1 image=$2
-rm -rf "$dir/images/$image"
+if test -e "$dir/images/$image"; then
+  tag=$(basename "$dir")
+  units="grampus-$tag-*.service"
+  running=$(systemctl list-units --plain --no-legend --state=active,activating "$units")
+  if test -n "$running"; then
+    rm -rf "$dir/images/.new-$image"
+    echo "services run from the image: $running" >&2
+    exit 65
+  fi
+  if mountpoint -q "$dir/root"; then
+    mount --make-rprivate "$dir/root"
+    umount -R -l "$dir/root"
+  fi
+  rm -rf "$dir/images/$image"
+fi
 mv "$dir/images/.new-$image" "$dir/images/$image"
 """
 
@@ -104,6 +126,11 @@ def remove_argv(directory: str, tag: str) -> list[str]:
 def digest_argv(root: str | PurePosixPath) -> list[str]:
     """The command that prints the digest of a tree of files; the same on every machine."""
     return ["sh", "-c", _DIGEST, "grampus-digest", str(root)]
+
+
+def observe_digest(root: Path) -> str:
+    """The digest of a tree of files on this machine."""
+    return run_command(digest_argv(str(root)), timeout_s=DIGEST_TIMEOUT_S).stdout.strip()
 
 
 def unpack_argv(directory: str, image_id: str) -> list[str]:
