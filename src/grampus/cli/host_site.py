@@ -35,14 +35,14 @@ def host_add(
     ] = None,
     label: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="What is known of it, such as rack=a."),
+        typer.Option(metavar="KEY=VALUE", help="A label, such as rack=a."),
     ] = None,
     new_host_key: Annotated[
         bool,
         typer.Option(
             "--new-host-key",
             metavar="",
-            help="The machine was installed anew: pin its present SSH host key.",
+            help="The machine was reinstalled: pin its present SSH host key.",
         ),
     ] = False,
     lab: LabOption = LAB_DEFAULT,
@@ -114,7 +114,7 @@ def host_remove(
         typer.Option(
             "--lost",
             metavar="",
-            help="The machine is gone or was installed anew: remove it from the site only.",
+            help="The machine is gone or was reinstalled: remove it from the site only.",
         ),
     ] = False,
     lab: LabOption = LAB_DEFAULT,

@@ -97,6 +97,7 @@ def lab_up(
         osd_hosts=osd_hosts,
     )
     with session.alone_in_lab(), session.progress, session.planning(dry_run=dry_run):
+        session.require_no_site()
         service = session.lab()
         spec = service.unfinished_spec() if service.find_spec() is None else None
         spec = spec or service.plan_up(request, build_image=not dry_run)

@@ -62,7 +62,7 @@ class NoAnswerError(GrampusError):
         name = database or "NAME"
         super().__init__(
             f"No answer within {format_duration(LOOK_TIMEOUT_S)}.",
-            "Check whether the host is overloaded (`grampus lab status`) or the volume is "
+            "Check whether the host is overloaded (`grampus host list`) or the volume is "
             f"stalled (`grampus volume show {name}`). `grampus db restart {name}` ends a "
             "server that hangs.",
         )

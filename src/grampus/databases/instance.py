@@ -113,7 +113,8 @@ def _initialise(host: Host, plan: InstancePlan, accounts_sql: str, clock: Clock)
         clock,
         lambda: observe_daemon_state(host, plan.init_daemon) != "running",
         what=f"the data directory of {plan.database}",
-        remedy="Check whether the cluster is slow or full (`grampus lab status`), then try again.",
+        remedy="Check whether the cluster is slow or full (`grampus lab status` or `site "
+        "check`), then try again.",
         timeout_s=INITIALISE_TIMEOUT_S,
         interval_s=0.2,
     )
@@ -121,8 +122,8 @@ def _initialise(host: Host, plan: InstancePlan, accounts_sql: str, clock: Clock)
         raise GrampusError(
             f"The data directory of {plan.database} could not be created: "
             f"{last_words(host, plan.init_daemon)}",
-            "Fix the error above, then try again. `grampus lab status` shows the state of "
-            "the hosts and the cluster.",
+            "Fix the error above, then try again. `grampus host list` shows the state of "
+            "the hosts.",
             code="initialise-failed",
         )
     host.ensure_daemon_absent(plan.init_daemon)

@@ -40,5 +40,5 @@ class AnyReachableHost:
                 return host
         raise HostUnreachableError(
             "No host of the cluster can be reached.",
-            "`grampus lab status` shows the state of the hosts.",
+            "`grampus host list` shows the state of the hosts.",
         )

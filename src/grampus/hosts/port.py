@@ -96,7 +96,7 @@ class CommandFailedError(GrampusError):
         reason = f"{said} ({why})" if said else why
         super().__init__(
             f"{describe_command(result.argv)} failed on {where}: {reason}.",
-            "`grampus lab status` shows the state of the hosts and the cluster. Fix the "
+            "`grampus host list` shows the state of the hosts. Fix the "
             "error above, then try again.",
         )
         self.result = result

@@ -109,7 +109,7 @@ def did_not_end(argv: Sequence[str], timeout_s: float, where: str) -> GrampusErr
     return GrampusError(
         f"{describe_command(argv)} did not end within {format_duration(timeout_s)} on {where} and "
         "was stopped.",
-        "`grampus lab status` shows whether that host and the cluster answer. `uptime` on "
+        "`grampus host list` shows whether that host answers. `uptime` on "
         "the host shows its load. Then try again.",
         code="timeout",
     )

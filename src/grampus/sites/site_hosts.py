@@ -177,7 +177,7 @@ class SiteHosts:
         removed = run_on_machine(ssh, argv, check=False)
         if removed.returncode != 0:
             raise RefusedError(
-                f"What Grampus has on {name} cannot be removed: {removed.stderr.strip()}.",
+                f"The files of Grampus on {name} cannot be removed: {removed.stderr.strip()}.",
                 "Move its databases away (`grampus host drain`), then try again.",
                 code="host-in-use",
             )

@@ -63,12 +63,12 @@ def imported_by(*words: str) -> set[str]:
     ("words", "refrains_from", "most_of_ours"),
     [
         (["--version"], _HEAVY | _DATABASES | _FEATURES | {"pydantic"}, 12),
-        (["lab", "status"], _HEAVY | _DATABASES | _FEATURES, 95),
-        (["lab", "list"], _HEAVY | _DATABASES | _FEATURES, 95),
-        (["volume", "list"], _HEAVY | _FEATURES, 237),
-        (["db", "list"], _HEAVY | _FEATURES, 240),
-        (["db", "create", "shop", "--size", "1G"], _HEAVY | _FEATURES, 240),
-        (["bench", "show"], _RUNNING | _FEATURES, 303),
+        (["lab", "status"], _HEAVY | _DATABASES | _FEATURES, 98),
+        (["lab", "list"], _HEAVY | _DATABASES | _FEATURES, 98),
+        (["volume", "list"], _HEAVY | _FEATURES, 241),
+        (["db", "list"], _HEAVY | _FEATURES, 244),
+        (["db", "create", "shop", "--size", "1G"], _HEAVY | _FEATURES, 244),
+        (["bench", "show"], _RUNNING | _FEATURES, 307),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -64,7 +64,7 @@ def test_texts_of_all_kinds_are_looked_at() -> None:
     assert any(text.startswith("Create a database: ") for text in texts)  # a command
     assert any(text.startswith("Grampus has a defect") for text in texts)  # an error
     assert "Stop the server" in texts  # a step of an operation
-    assert "The lab to work in." in texts  # an option
+    assert "The lab or the site to work in." in texts  # an option
     assert len(texts) > 3000
     assert len({line.place.partition(":")[0] for line in prose_of_pages()}) > 30  # pages
 

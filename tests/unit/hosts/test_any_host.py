@@ -33,7 +33,7 @@ def test_none_to_be_reached_says_where_to_look(hosts: list[AnsweringHost]) -> No
     runner = AnyReachableHost(FakeFleet(hosts))
     with pytest.raises(HostUnreachableError) as caught:
         runner.run(["ceph", "status"])
-    assert "grampus lab status" in caught.value.remedy
+    assert "grampus host list" in caught.value.remedy
     assert caught.value.code == "host-unreachable"
 
 

@@ -57,4 +57,4 @@ def test_a_killed_script_shows_no_shell() -> None:
     assert "pipefail" not in said
     assert "137" not in said
     assert "memory" in said
-    assert "`grampus lab status`" in said
+    assert "`grampus host list`" in said

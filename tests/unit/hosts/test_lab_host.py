@@ -237,7 +237,7 @@ def test_failed_command_says_the_last_words_and_not_all_its_arguments(
     result = CommandResult(("rbd", "map", "pool/image", "--id", "user"), 2, stdout, stderr)
     error = CommandFailedError("h1", result)
     assert error.problem == f"`rbd map` failed on h1: {said}."
-    assert "`grampus lab status`" in error.remedy
+    assert "`grampus host list`" in error.remedy
     assert error.result is result
 
 

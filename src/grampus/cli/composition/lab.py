@@ -233,13 +233,17 @@ class LabSession:
 
     def require_lab(self) -> LabSpec:
         """The lab's spec. Raises NotFoundError when there is none, UsageError for a site."""
+        self.require_no_site()
+        return self.lab().spec()
+
+    def require_no_site(self) -> None:
+        """Raise UsageError with code `not-a-lab` when a site has the name."""
         if self.find_site() is not None:
             raise UsageError(
                 f"'{self.lab_name}' is a site, and this command works on labs only.",
                 "Choose a lab with --lab; `grampus lab list` shows the labs.",
                 code="not-a-lab",
             )
-        return self.lab().spec()
 
     def find_site(self) -> SiteSpec | None:
         """The site's spec; None: there is no site of that name."""
@@ -301,7 +305,11 @@ class LabSession:
         return fleet
 
     def cluster(self) -> CephCluster:
-        return CephCluster(self._cluster_runner())
+        site = self.find_site()
+        # The key of a site opens its own pool; a lab's opens all.
+        return CephCluster(
+            self._cluster_runner(), image_pools=None if site is None else (site.pool,)
+        )
 
     def _cluster_runner(self) -> CommandRunner:
         """Ceph's commands run on a lab's hosts, and for a site on this machine: its hosts get no

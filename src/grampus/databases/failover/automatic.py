@@ -23,7 +23,7 @@ RETRY_AFTER_S, MOST_RETRY_S = 5.0, 60.0
 _REMEDIES = {
     "host-cut-from-controller": "Check the network between this machine and {host}.",
     "controller-cut-off": "Check the network of this machine.",
-    "cluster-stuck": "`grampus lab status` shows which MONs are down. Start them again.",
+    "cluster-stuck": "`grampus lab status` or `site check` shows the MONs. Start them again.",
     "flapping": "Check the link and the power supply of {host}.",
 }
 

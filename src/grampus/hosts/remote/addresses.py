@@ -44,6 +44,6 @@ def decide_place(shown: str, address: str, *, interface: str, where: str) -> Add
     raise GrampusError(
         f"{where} does not have {named} in the network of {address}.",
         "`grampus site adopt --interface NAME` says which one the databases' addresses belong to; "
-        "`ip address` on the host shows what it has.",
+        "`ip address` on the host shows its interfaces.",
         code="no-interface",
     )

@@ -150,7 +150,7 @@ def _disk(free_bytes: int, image_bytes: int) -> HostCheck:
             "disk",
             "failed",
             text,
-            f"Make {2 * image_bytes / 1024**3:.1f} GiB of room below /var/lib.",
+            f"Make {2 * image_bytes / 1024**3:.1f} GiB of space below /var/lib.",
         )
     return HostCheck("disk", "ok", text)
 

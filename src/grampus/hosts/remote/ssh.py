@@ -99,7 +99,7 @@ def explain_ssh(place: SshPlace, said: str) -> GrampusError:
     if "REMOTE HOST IDENTIFICATION HAS CHANGED" in said or "Host key verification failed" in said:
         return RefusedError(
             f"The SSH host key of {place.host} ({place.address}) is not the one that was pinned.",
-            "Another machine may answer at this address. If the host was installed anew, "
+            "Another machine may answer at this address. If the host was reinstalled, "
             f"`grampus host add {place.host} --new-host-key` pins its new key.",
             code="host-key",
         )

@@ -207,7 +207,7 @@ class ExportDriver:
             if journal_damage.is_damage(said):
                 remedy = journal_damage.explain_remedy(request.volume.name)
                 raise GrampusError(problem, remedy, code=journal_damage.CODE)
-            remedy = "`grampus lab status` shows whether the cluster answers."
+            remedy = "`grampus lab status` (or `site check`) shows whether the cluster answers."
             raise GrampusError(problem, remedy, code="driver-failed")
         if not self._server.is_ready(host, request, file):
             return False
