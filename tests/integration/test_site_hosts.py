@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -257,6 +258,24 @@ def test_a_host_whose_sshd_is_stopped_keeps_serving(site: Site) -> None:
     finally:
         site.hosts.run("s1", "systemctl", "start", "ssh.service")
     assert site.rows() == before
+
+
+def test_a_lost_state_is_rebuilt_on_another_machine(site: Site) -> None:
+    """Whoever has the key and reaches the hosts finds what runs there."""
+    home = site.line.home / "second-machine"
+    home.mkdir()
+    (home / "images").symlink_to(site.line.home / "images")
+    second = Site(CommandLine(SITE, home), site.hosts, site.lab, site.files)
+    try:
+        conf, keyring = str(site.files / "ceph.conf"), str(site.files / "keyring")
+        second.line.ok("site", "adopt", SITE, "--conf", conf, "--keyring", keyring)
+        second.add("s1")
+        second.add("s2")
+        second.line.ok("state", "rebuild")
+        (found,) = second.line.json("db", "list")["databases"]
+        assert (found["name"], found["status"], found["host"]) == (NAME, "running", "s1")
+    finally:
+        shutil.rmtree(home)
 
 
 def test_a_host_without_power_loses_its_databases_and_no_row(site: Site) -> None:

@@ -84,6 +84,7 @@ LANES = (
             "librbd_binding",  # 25
             "namespaces",  # 40
             "growth",  # 30
+            "grown_file_systems",  # 5
             "secure_messages",  # exhaustive
             "upgrades",  # exhaustive
         ),
@@ -100,6 +101,7 @@ LANES = (
             "day_two_names",  # 140
             "migrate",  # 110
             "archiving",  # 95
+            "site_hosts",  # 160, and its hosts' image
             "backup",  # 90
             "replicas",  # 75
             "databases_interrupted",  # 70

@@ -13,9 +13,10 @@ def note_records(session: LabSession) -> None:
     """Note on images, and beside the lab, what changed. A failure is told, and is no failure of
     the command: the next one notes it.
     """
-    if session.lab().find_spec() is None:
+    if session.lab().find_spec() is not None:
+        ensure_lab_file(session.home, session.store, session.lab_name)
+    elif session.find_site() is None:
         return
-    ensure_lab_file(session.home, session.store, session.lab_name)
     try:
         generation = StateGeneration(session.store, session.home)
         noting = RecordsNoting(session.store, session.lab_name, session.cluster(), generation)

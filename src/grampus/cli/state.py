@@ -56,7 +56,8 @@ def state_rebuild(
     # Nobody else may make a record between the look at what there is and the writing.
     alone = contextlib.nullcontext() if dry_run else session.alone_in_lab()
     with alone, session.progress:
-        lost = find_lost_records(session.home, session.store, lab)
+        # A site that was lost, too, is adopted again before this.
+        lost = [] if session.find_site() else find_lost_records(session.home, session.store, lab)
         restore_lab(session.store, lab, lost)
         session.progress.phase("Read the metadata of the images")
         rebuild = state_rebuild_of(session)

@@ -48,7 +48,8 @@ def find_lost_records(home: Home, store: Store, lab: str) -> list[StoredRecord]:
             return []
         raise NotFoundError(
             f"There is no lab named '{lab}', and its file {file} is missing.",
-            "Give the lab with --lab, or set GRAMPUS_HOME to its home directory.",
+            "Give the lab with --lab, or set GRAMPUS_HOME to its home directory. For a site, run "
+            "`grampus site adopt` and `grampus host add` first.",
         ) from None
     except ValidationError as error:
         raise GrampusError(

@@ -165,7 +165,7 @@ class Adoption:
             keeps_image = known is not None and self._records.is_used(order.name)
             spec = SiteSpec(
                 name=order.name,
-                tag=site_tag(self._home, order.name),
+                tag=site_tag(fsid, order.name),
                 fsid=fsid,
                 user=order.user,
                 pool=order.pool,

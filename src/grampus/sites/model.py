@@ -62,9 +62,13 @@ class SiteHostSpec(BaseModel):
     is_ready: bool = False  # all that it needs is there; until then nothing runs on it
 
 
-def site_tag(home: Home, name: str) -> str:
-    """Five hexadecimal digits that keep sites of different homes apart on one host."""
-    return hashlib.sha256(f"{home.root}\0site\0{name}".encode()).hexdigest()[:5]
+def site_tag(fsid: str, name: str) -> str:
+    """Five hexadecimal digits that keep sites apart on one host.
+
+    They are the same on every machine that adopts the cluster under this name: whoever continues
+    its work finds what runs on the hosts.
+    """
+    return hashlib.sha256(f"{fsid}\0{name}".encode()).hexdigest()[:5]
 
 
 def site_directory(home: Home, name: str) -> Path:
