@@ -21,7 +21,7 @@ esac
 # program=Debian package
 programs=(
   mmdebstrap=mmdebstrap runc=runc ip=iproute2 losetup=mount mount=mount umount=mount
-  findmnt=util-linux setpriv=util-linux
+  findmnt=util-linux setpriv=util-linux ssh=openssh-client
 )
 [ "$mode" = dev ] && programs+=(chromium=chromium fc-list=fontconfig)
 

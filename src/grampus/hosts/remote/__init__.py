@@ -8,7 +8,7 @@ commands and daemons run in; `units` turns a `DaemonSpec` into a transient servi
 A host needs `sh`, `tar`, `mount`, `nsenter` and systemd, and no Python: commands run in the host
 image by `chroot`, in the host's own mount namespace.
 
-Failure and recovery: a command ends with its connection. Services are transient, so none is
-started at boot: a host that returns runs nothing until Grampus starts it. What is mounted is
-mounted again when the next command connects.
+Failure and recovery: a command ends with its connection; one that is read while it runs ends when
+it next writes. Services are transient, so none is started at boot: a host that returns runs nothing
+until Grampus starts it. What is mounted is mounted again when the next command connects.
 """
