@@ -58,7 +58,7 @@ def site_adopt(
         str,
         typer.Option(
             metavar="FIRST-LAST",
-            help="Addresses for databases, such as 10.0.5.100-199 (default: the host's address).",
+            help="Addresses for databases on the hosts' network segment, such as 10.0.5.100-199.",
         ),
     ] = "",
     interface: Annotated[
@@ -111,7 +111,7 @@ def site_list(output_format: FormatOption = FORMAT_DEFAULT) -> None:
                 one["pool"],
                 f"client.{one['user']}",
                 str(len(one["hosts"])),
-                one["addresses"] or "of the hosts",
+                one["addresses"] or "none",
                 one["fsid"],
             ]
             for one in documents
@@ -131,7 +131,7 @@ def site_show(name: NameArgument, output_format: FormatOption = FORMAT_DEFAULT) 
         "pool": document["pool"],
         "user": f"client.{document['user']}",
         "image": document["image"],
-        "addresses": document["addresses"] or "of the hosts",
+        "addresses": document["addresses"] or "none",
         "interface": document["interface"] or "",
         "hosts": ", ".join(document["hosts"]) or "none",
     }

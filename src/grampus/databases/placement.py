@@ -39,9 +39,9 @@ def decide_placement(loads: Sequence[HostLoad]) -> str:
     usable = order_usable(loads)
     if not usable:
         raise RefusedError(
-            explain_unusable(loads) if loads else "The lab has no host.",
-            "`grampus host list` shows the hosts. Start one (`grampus lab up`), or end its "
-            "maintenance, then try again.",
+            explain_unusable(loads) if loads else "There is no host.",
+            "`grampus host list` shows the hosts. Start one, end its maintenance, or add one to "
+            "the site (`grampus host add`), then try again.",
             code="no-host",
         )
     return usable[0]
@@ -61,9 +61,16 @@ def decide_address(candidates: Sequence[str], used: Collection[str]) -> str:
     for candidate in candidates:
         if candidate not in used:
             return candidate
+    if not candidates:
+        raise RefusedError(
+            "The site has no addresses for databases.",
+            "Name a range on the network segment of its hosts: `grampus site adopt NAME "
+            "--addresses 10.0.5.100-199`, with the other options as before.",
+            code="no-address",
+        )
     raise RefusedError(
         f"All {len(candidates)} addresses for databases are in use.",
-        "Delete a database that is no longer needed.",
+        "Delete a database that is no longer needed, or name a larger range of the site.",
         code="no-address",
     )
 

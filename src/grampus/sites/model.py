@@ -34,7 +34,7 @@ class SiteSpec(BaseModel):
     image_name: str
     image_id: str  # the host image that commands and daemons run in
     image_digest: str  # of its files, as each host must have them (`host_root.digest_argv`)
-    addresses: str = ""  # such as 10.0.5.100-199; empty: databases have their host's address
+    addresses: str = ""  # such as 10.0.5.100-199; empty: no database can be created
     interface: str = ""  # of the hosts, for these addresses; empty: the one in their network
 
     @property

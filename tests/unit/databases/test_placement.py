@@ -40,6 +40,13 @@ def test_the_first_free_address_and_none_when_all_are_used() -> None:
     assert caught.value.code == "no-address"
 
 
+def test_a_site_without_addresses_says_how_to_name_them() -> None:
+    with pytest.raises(RefusedError) as caught:
+        decide_address([], set())
+    assert caught.value.code == "no-address"
+    assert "--addresses" in caught.value.remedy
+
+
 def test_server_ids_are_the_addresses_in_32_bits() -> None:
     assert decide_server_id("10.9.0.10") == (10 << 24) + (9 << 16) + 10
     assert decide_server_id("255.255.255.255") == 2**32 - 1
