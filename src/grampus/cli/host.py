@@ -22,7 +22,7 @@ from grampus.cli.serve_endpoints import keep_endpoints
 from grampus.cli.work import work_on_databases
 from grampus.core.clock import format_duration, format_moment
 from grampus.databases.failover.host_maintenance import Drained
-from grampus.databases.failover.host_states import HostStateName
+from grampus.databases.failover.host_states import HostState, HostStateName
 from grampus.databases.failover.host_watch import HostMemory, HostWatch, SeenHost
 from grampus.databases.live.moving import Moved
 from grampus.databases.model import HostMaintenance
@@ -35,6 +35,7 @@ host_app = make_noun(
     under=app,
     modules={
         "list": __name__,
+        "show": "grampus.cli.host_show",
         "maintenance": __name__,
         "drain": __name__,
         "add": _SITE,
@@ -79,7 +80,7 @@ def host_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT
         [
             [
                 name,
-                _STATES.get(found.state.name, found.state.name),
+                state_word(found.state),
                 str(len(found.databases)),
                 addresses[name],
                 _detail(found, planned.get(name), is_reachable=reachable[name]),
@@ -168,6 +169,11 @@ def _document(
         "maintenance_since": None if planned is None else planned.since,
         "maintenance_reason": None if planned is None else planned.reason or None,
     }
+
+
+def state_word(state: HostState) -> str:
+    """The state as a user says it."""
+    return _STATES.get(state.name, state.name)
 
 
 def _detail(found: SeenHost, planned: HostMaintenance | None, *, is_reachable: bool) -> str:

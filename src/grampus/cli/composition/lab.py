@@ -272,7 +272,7 @@ class LabSession:
         place = self.require_place()
         hosts: tuple[SiteHostSpec, ...] = ()
         if isinstance(place, SiteSpec):
-            hosts = tuple(host for host in self._site_hosts() if host.is_ready)
+            hosts = tuple(host for host in self.site_hosts() if host.is_ready)
         key = (place, hosts)
         if self._kept_fleet is not None:
             return self._kept_fleet.of(key, self._make_fleet)
@@ -282,9 +282,10 @@ class LabSession:
 
     def unready_hosts(self) -> list[SiteHostSpec]:
         """Hosts of a site whose `add` or `remove` was interrupted; a lab has none."""
-        return [host for host in self._site_hosts() if not host.is_ready]
+        return [host for host in self.site_hosts() if not host.is_ready]
 
-    def _site_hosts(self) -> Collection[SiteHostSpec]:
+    def site_hosts(self) -> Collection[SiteHostSpec]:
+        """The hosts of a site, also those that are not ready; a lab has none."""
         return self.store.all(SITE_HOST_RECORD, self.lab_name, SiteHostSpec).values()
 
     def _make_fleet(self, key: FleetKey) -> KeepingFleet:
