@@ -181,6 +181,14 @@ def test_a_server_is_a_service_with_limits_and_a_user_of_its_own(site: Site) -> 
     assert shown == {"MemoryMax": str(384 * 2**20), "CPUQuotaPerSecUSec": "700ms"}
 
 
+def test_a_host_shows_its_daemons(site: Site) -> None:
+    shown = site.line.json("host", "show", "s1")
+    assert shown["databases"] == [NAME]
+    memory = {one["name"]: one["memory_bytes"] for one in shown["daemons"]}
+    assert memory[f"mysqld-{NAME}"] > 50 * 2**20
+    assert site.line.json("host", "show", "s2")["labels"] == {"rack": "b"}
+
+
 def test_no_host_has_the_key_of_grampus(site: Site) -> None:
     keys = site.hosts.run("s1", "sh", "-c", "ls /var/lib/grampus/*/data/etc-ceph")
     assert set(keys.split()) >= {"ceph.conf", f"ceph.client.grampus.{SITE}.{NAME}.keyring"}

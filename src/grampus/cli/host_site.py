@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from grampus.cli.app import EXIT_FAILED, command
+from grampus.cli.app import command
+from grampus.cli.checks_output import show_checks
 from grampus.cli.composition.session import Session
 from grampus.cli.composition.site_hosts import reach_from, site_hosts
 from grampus.cli.host import HostArgument, host_app
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption, LabOption, YesOption
 from grampus.cli.output import make_output
 from grampus.core.errors import RefusedError, UsageError
-from grampus.hosts.remote.host_checks import HostCheck
 from grampus.sites.model import SiteHostSpec, SiteSpec
 from grampus.sites.site_hosts import HostRequest
 
@@ -67,7 +67,7 @@ def host_add(
         spec, checks = site_hosts(session, site).add(request, [_address(mon) for mon in mons])
         checks = [*checks, reach_from(session, spec.name, mons)]
     make_output(output_format).details(
-        {**_document(spec), "checks": [_line(check) for check in checks]},
+        {**_document(spec), "checks": [check.document() for check in checks]},
         {
             "host": spec.name,
             "address": spec.address,
@@ -75,7 +75,7 @@ def host_add(
             **{
                 check.name: f"{check.sentence} {check.remedy}".strip()
                 for check in checks
-                if check.result != "ok"
+                if check.verdict != "ok"
             },
             "next": f"grampus db create demo --size 4G --host {spec.name} --site {site.name}",
         },
@@ -93,17 +93,7 @@ def host_check(
         checks = site_hosts(session, site).check(host)
         mons = session.volumes().takeovers.mon_places()
         checks.append(reach_from(session, host, mons))
-    make_output(output_format).table(
-        {"host": host, "checks": [_line(check) for check in checks]},
-        ["check", "result", "detail"],
-        [
-            [check.name, check.result, f"{check.sentence} {check.remedy}".strip()]
-            for check in checks
-        ],
-        "",
-    )
-    if any(check.result == "failed" for check in checks):
-        raise typer.Exit(EXIT_FAILED)
+    show_checks({"host": host}, checks, output_format)
 
 
 @command(host_app, "remove", "grampus host remove db1 --site prod")
@@ -173,13 +163,4 @@ def _document(spec: SiteHostSpec) -> dict[str, Any]:
         "ssh": f"{spec.ssh_user}@{spec.ssh_address}:{spec.ssh_port}",
         "labels": spec.labels,
         "ready": spec.is_ready,
-    }
-
-
-def _line(check: HostCheck) -> dict[str, str]:
-    return {
-        "name": check.name,
-        "result": check.result,
-        "detail": check.sentence,
-        "remedy": check.remedy,
     }

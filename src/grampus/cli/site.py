@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from grampus.cli.app import EXIT_FAILED, command, make_noun
+from grampus.cli.app import command, make_noun
+from grampus.cli.checks_output import show_checks
 from grampus.cli.composition.lab import LabSession
 from grampus.cli.composition.sites import site_service
 from grampus.cli.nouns import app
@@ -16,7 +16,6 @@ from grampus.cli.options import FORMAT_DEFAULT, DryRunOption, FormatOption, YesO
 from grampus.cli.output import make_output
 from grampus.core.names import require_name
 from grampus.sites.adoption import AdoptOrder
-from grampus.sites.adoption_checks import Check
 from grampus.sites.model import DEFAULT_POOL, DEFAULT_USER, SITE_HOST_RECORD, SiteSpec
 from grampus.sites.required_caps import (
     render_grant,
@@ -80,7 +79,7 @@ def site_adopt(
     with session.progress:
         service = site_service(session)
         if dry_run:
-            _show_checks(name, service.examine(order), output_format)
+            show_checks({"site": name}, service.examine(order), output_format)
             return
         adopted = service.adopt(order)
     for check in adopted.checks:
@@ -147,7 +146,7 @@ def site_check(name: NameArgument, output_format: FormatOption = FORMAT_DEFAULT)
     session = LabSession(name)
     with session.progress:
         checks = site_service(session).check(name)
-    _show_checks(name, checks, output_format)
+    show_checks({"site": name}, checks, output_format)
 
 
 @command(site_app, "caps", "grampus site caps prod --pool databases")
@@ -220,18 +219,3 @@ def _document(session: LabSession, spec: SiteSpec) -> dict[str, Any]:
         "interface": spec.interface or None,
         "hosts": session.store.names(SITE_HOST_RECORD, spec.name),
     }
-
-
-def _show_checks(name: str, checks: Sequence[Check], output_format: Any) -> None:
-    document = {"site": name, "checks": [one.document() for one in checks]}
-    output = make_output(output_format)
-    width = max(len(one.name) for one in checks)
-    lines = []
-    for one in checks:
-        indent = " " * (width + 11)
-        text = "\n".join(part for part in (one.sentence, one.remedy) if part)
-        shown = text.replace("\n", "\n" + indent)
-        lines.append(f"{one.name:<{width}}  {one.verdict:<7}  {shown}")
-    output.text(document, "\n".join(lines))
-    if any(one.verdict == "refused" for one in checks):
-        raise typer.Exit(EXIT_FAILED)

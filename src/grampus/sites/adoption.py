@@ -17,12 +17,13 @@ from typing import Protocol
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.ports import CommandRunner
 from grampus.ceph.state_note import find_state_note
+from grampus.core.checks import Check
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.names import require_name
 from grampus.core.progress import Progress
 from grampus.hosts.remote.host_root import observe_digest
 from grampus.sites.access_files import write_access
-from grampus.sites.adoption_checks import Check, classify_earlier_state
+from grampus.sites.adoption_checks import classify_earlier_state
 from grampus.sites.cluster_checks import SiteAccess, observe_checks, observe_fsid
 from grampus.sites.model import SiteSpec, parse_address_range, site_directory, site_tag
 from grampus.sites.required_caps import require_pool, require_user

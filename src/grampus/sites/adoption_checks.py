@@ -9,12 +9,11 @@ or would lose data; `warning` is for the administrator to judge.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from grampus.ceph.cluster import parse_release
+from grampus.core.checks import Check
 
-Verdict = Literal["ok", "warning", "refused"]
 Document = Mapping[str, Any]
 
 # Ceph's releases that the lab's host images have, and that Grampus is tested with.
@@ -22,24 +21,6 @@ OLDEST_RELEASE, NEWEST_RELEASE = 16, 20
 # As the MONs count it (`mon_clock_drift_allowed`).
 MAX_SKEW_S = 0.05
 _FULL_CHECKS = ("OSD_FULL", "OSD_BACKFILLFULL", "OSD_NEARFULL", "POOL_FULL", "POOL_NEARFULL")
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that was looked at."""
-
-    name: str
-    verdict: Verdict
-    sentence: str
-    remedy: str = ""
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "verdict": self.verdict,
-            "sentence": self.sentence,
-            "remedy": self.remedy or None,
-        }
 
 
 def parse_version(versions: Document) -> list[str]:

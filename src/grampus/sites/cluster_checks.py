@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from grampus.ceph.cluster import CephCluster
+from grampus.core.checks import Check
 from grampus.core.errors import GrampusError
 from grampus.sites.adoption_checks import (
-    Check,
     classify_clocks,
     classify_health,
     classify_release,

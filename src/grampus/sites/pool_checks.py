@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from grampus.sites.adoption_checks import Check, Document
+from grampus.core.checks import Check
+from grampus.sites.adoption_checks import Document
 
 SAFE_COPIES, SAFE_MIN_SIZE = 3, 2
 # Below, few OSDs share the load of a pool.

@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from grampus.core.checks import Check
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, RefusedError, UsageError, not_found
 from grampus.core.names import require_name
 from grampus.core.progress import Progress
 from grampus.core.units import format_bytes
 from grampus.hosts.process import read_command, run_command, write_command
-from grampus.hosts.remote.host_checks import HostCheck, classify_machine, observe_argv
+from grampus.hosts.remote.host_checks import classify_machine, observe_argv
 from grampus.hosts.remote.host_root import (
     DIGEST_TIMEOUT_S,
     digest_argv,
@@ -105,9 +106,7 @@ class SiteHosts:
             raise not_found("host", name, found, list_command="grampus host list")
         return found[name]
 
-    def add(
-        self, request: HostRequest, mons: Sequence[str]
-    ) -> tuple[SiteHostSpec, list[HostCheck]]:
+    def add(self, request: HostRequest, mons: Sequence[str]) -> tuple[SiteHostSpec, list[Check]]:
         """Put on a machine what a host needs; `mons` are addresses of the cluster's MONs.
 
         Raises UsageError, RefusedError with code `host-exists`, `host-unfit` or `host-image`, and
@@ -120,7 +119,7 @@ class SiteHosts:
             self._forget_connection(ssh)
         self._pin(ssh)
         checks = self.look(ssh)
-        failed = [check for check in checks if check.result == "failed"]
+        failed = [check for check in checks if check.verdict == "refused"]
         if failed:
             raise RefusedError(
                 f"{spec.name} cannot be a host: {' '.join(check.sentence for check in failed)}",
@@ -139,7 +138,7 @@ class SiteHosts:
         self._put(ready)
         return ready, checks
 
-    def look(self, ssh: SshPlace) -> list[HostCheck]:
+    def look(self, ssh: SshPlace) -> list[Check]:
         """What a machine can do. Raises the errors of `explain_ssh`."""
         text = run_on_machine(
             ssh, observe_argv(self._site.host_directory), timeout_s=_LOOK_TIMEOUT_S
@@ -148,7 +147,7 @@ class SiteHosts:
             text, image_bytes=self._image_bytes(), own_clock_s=self._clock.now().timestamp()
         )
 
-    def check(self, name: str) -> list[HostCheck]:
+    def check(self, name: str) -> list[Check]:
         """What one of the hosts can do, and whether its image is whole."""
         ssh, _ = self._connect(self.get(name))
         checks = self.look(ssh)
@@ -228,7 +227,7 @@ class SiteHosts:
         )
 
     def _ensure_image(self, ssh: SshPlace) -> None:
-        if self._check_image(ssh).result == "ok":
+        if self._check_image(ssh).verdict == "ok":
             return
         directory, image_id = self._site.host_directory, self._site.image_id
         size_bytes, sent_bytes = self._image_bytes(), 0
@@ -260,15 +259,15 @@ class SiteHosts:
                 code="host-in-use",
             )
 
-    def _check_image(self, ssh: SshPlace) -> HostCheck:
+    def _check_image(self, ssh: SshPlace) -> Check:
         root = image_root(self._site.host_directory, self._site.image_id)
         found = self._digest_at(ssh, root)
         if found == self._site.image_digest:
-            return HostCheck("image", "ok", f"The host image {self._site.image_id} is whole.")
+            return Check("image", "ok", f"The host image {self._site.image_id} is whole.")
         why = "is missing" if found is None else "was changed"
-        return HostCheck(
+        return Check(
             "image",
-            "failed",
+            "refused",
             f"The host image {self._site.image_id} {why}.",
             f"`grampus host add {ssh.host}` copies it again.",
         )

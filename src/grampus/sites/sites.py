@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.state_note import ensure_state_note_absent, generation_key
+from grampus.core.checks import Check
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError
 from grampus.core.progress import Progress
@@ -26,7 +27,6 @@ from grampus.sites.adoption import (
     Connect,
     SiteImages,
 )
-from grampus.sites.adoption_checks import Check
 from grampus.sites.cluster_access import SiteClusterRunner
 from grampus.sites.cluster_checks import SiteAccess, observe_checks, observe_fsid
 from grampus.sites.model import SiteSpec, site_directory

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from grampus.cli.composition.session import Session
+from grampus.core.checks import Check
 from grampus.core.errors import GrampusError
 from grampus.core.progress import Progress
 from grampus.databases.failover.probing import (
@@ -14,7 +15,6 @@ from grampus.databases.failover.probing import (
     parse_probe,
     probe_argv,
 )
-from grampus.hosts.remote.host_checks import HostCheck
 from grampus.hosts.remote.remote_fleet import RemoteFleet
 from grampus.hosts.remote.remote_host import RemoteHost, RemoteHostPlace
 from grampus.hosts.remote.ssh import SshPlace
@@ -67,16 +67,16 @@ def site_runner(
     return SiteClusterRunner(root, site_directory(home, site.name), site.user)
 
 
-def reach_from(session: Session, host: str, mons: Sequence[str]) -> HostCheck:
+def reach_from(session: Session, host: str, mons: Sequence[str]) -> Check:
     """Whether a host reaches the MONs (`ADDRESS:PORT`)."""
     found = session.fleet().host(host).run(probe_argv(mons, PROBE_PATIENCE_S), check=False)
     answers = parse_probe(found.stdout)
     silent = [mon for mon in mons if answers.get(mon) not in ("greets", "listens")]
     if not silent:
-        return HostCheck("mons", "ok", f"It reaches all {len(mons)} MONs of the cluster.")
-    return HostCheck(
+        return Check("mons", "ok", f"It reaches all {len(mons)} MONs of the cluster.")
+    return Check(
         "mons",
-        "warning" if hears_most(answers, mons) else "failed",
+        "warning" if hears_most(answers, mons) else "refused",
         f"It does not reach {', '.join(silent)}.",
         "Open the ports of the MONs (3300, 6789) and OSDs (6800 to 7568) for the host.",
     )

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
-CheckResult = Literal["ok", "warning", "failed"]
+from grampus.core.checks import Check
 
 MIN_SYSTEMD = 245  # the first release with all properties of `units.py`
 MIN_MEMORY_BYTES = 1024**3
@@ -35,22 +32,12 @@ echo "clock $(date +%s.%N)"
 """
 
 
-@dataclass(frozen=True)
-class HostCheck:
-    """One line of `grampus host check`."""
-
-    name: str
-    result: CheckResult
-    sentence: str
-    remedy: str = ""
-
-
 def observe_argv(directory: str) -> list[str]:
     """The command on the machine whose output `classify_machine` reads."""
     return ["sh", "-c", OBSERVE, "grampus-check", directory]
 
 
-def classify_machine(text: str, *, image_bytes: int, own_clock_s: float) -> list[HostCheck]:
+def classify_machine(text: str, *, image_bytes: int, own_clock_s: float) -> list[Check]:
     """What a machine can do, from what OBSERVE found; `image_bytes` is what is to be copied."""
     found: dict[str, str] = {}
     missing: list[str] = []
@@ -62,9 +49,9 @@ def classify_machine(text: str, *, image_bytes: int, own_clock_s: float) -> list
             found[name] = value.strip()
     return [
         _systemd(found.get("systemd", ""), found.get("state", "")),
-        HostCheck(
+        Check(
             "programs",
-            "failed" if missing else "ok",
+            "refused" if missing else "ok",
             f"Missing: {', '.join(missing)}." if missing else "All programs are there.",
             "Install util-linux, coreutils, tar and mawk." if missing else "",
         ),
@@ -79,55 +66,55 @@ def classify_machine(text: str, *, image_bytes: int, own_clock_s: float) -> list
     ]
 
 
-def _systemd(version: str, state: str) -> HostCheck:
+def _systemd(version: str, state: str) -> Check:
     if not version:
-        return HostCheck(
+        return Check(
             "systemd",
-            "failed",
+            "refused",
             "systemd does not run there.",
             "Use a machine whose services systemd starts.",
         )
     if _number(version) < MIN_SYSTEMD:
-        return HostCheck(
+        return Check(
             "systemd",
-            "failed",
+            "refused",
             f"systemd {version} is too old: {MIN_SYSTEMD} or later is needed.",
             "Upgrade the machine (Debian 11, Ubuntu 20.04 and RHEL 9 have a newer one).",
         )
     if state == "degraded":
-        return HostCheck(
+        return Check(
             "systemd",
             "warning",
             f"systemd {version} runs, and services of the machine have failed.",
             "`systemctl --failed` on the host lists them.",
         )
-    return HostCheck("systemd", "ok", f"systemd {version} runs.")
+    return Check("systemd", "ok", f"systemd {version} runs.")
 
 
-def _device(name: str, found: dict[str, str], path: str, why: str) -> HostCheck:
+def _device(name: str, found: dict[str, str], path: str, why: str) -> Check:
     if found.get(name) == "yes":
-        return HostCheck(name, "ok", f"{path} is there.")
-    return HostCheck(
-        name, "failed", f"{path} is missing, and {why}.", f"Load the kernel module {name}."
+        return Check(name, "ok", f"{path} is there.")
+    return Check(
+        name, "refused", f"{path} is missing, and {why}.", f"Load the kernel module {name}."
     )
 
 
-def _module(name: str, found: dict[str, str]) -> HostCheck:
+def _module(name: str, found: dict[str, str]) -> Check:
     if found.get(name) == "yes":
-        return HostCheck(name, "ok", f"The kernel has {name}.")
-    return HostCheck(
+        return Check(name, "ok", f"The kernel has {name}.")
+    return Check(
         name,
-        "failed",
+        "refused",
         f"The kernel has no {name}.",
         f"Install a kernel with the module {name}, and load it.",
     )
 
 
-def _uring(found: dict[str, str]) -> HostCheck:
+def _uring(found: dict[str, str]) -> Check:
     kernel = found.get("kernel", "unknown")
     if found.get("uring", "N").upper() in ("Y", "1"):
-        return HostCheck("fuse-uring", "ok", f"FUSE over io_uring is enabled (kernel {kernel}).")
-    return HostCheck(
+        return Check("fuse-uring", "ok", f"FUSE over io_uring is enabled (kernel {kernel}).")
+    return Check(
         "fuse-uring",
         "warning",
         f"FUSE over io_uring is not enabled (kernel {kernel}), so volumes use the slower one.",
@@ -135,41 +122,41 @@ def _uring(found: dict[str, str]) -> HostCheck:
     )
 
 
-def _memory(memory_bytes: int) -> HostCheck:
+def _memory(memory_bytes: int) -> Check:
     text = f"{memory_bytes / 1024**3:.1f} GiB of memory."
     if memory_bytes < MIN_MEMORY_BYTES:
-        return HostCheck("memory", "failed", text, "Use a machine with at least 1 GiB.")
-    return HostCheck("memory", "ok", text)
+        return Check("memory", "refused", text, "Use a machine with at least 1 GiB.")
+    return Check("memory", "ok", text)
 
 
-def _disk(free_bytes: int, image_bytes: int) -> HostCheck:
+def _disk(free_bytes: int, image_bytes: int) -> Check:
     # The image, and as much again for overlays, logs and the write path `cache`.
     text = f"{free_bytes / 1024**3:.1f} GiB are free for Grampus."
     if free_bytes < 2 * image_bytes:
-        return HostCheck(
+        return Check(
             "disk",
-            "failed",
+            "refused",
             text,
             f"Make {2 * image_bytes / 1024**3:.1f} GiB of space below /var/lib.",
         )
-    return HostCheck("disk", "ok", text)
+    return Check("disk", "ok", text)
 
 
-def _clock(text: str, own_clock_s: float) -> HostCheck:
+def _clock(text: str, own_clock_s: float) -> Check:
     try:
         difference_s = abs(float(text) - own_clock_s)
     except ValueError:
-        return HostCheck(
+        return Check(
             "clock", "warning", "The machine does not say what time it is.", "Run `date` there."
         )
     if difference_s > MAX_CLOCK_DIFFERENCE_S:
-        return HostCheck(
+        return Check(
             "clock",
             "warning",
             f"Its clock differs by {difference_s:.1f} s from that of this machine.",
             "Run an NTP client there (chrony, systemd-timesyncd).",
         )
-    return HostCheck("clock", "ok", "Its clock agrees with that of this machine.")
+    return Check("clock", "ok", "Its clock agrees with that of this machine.")
 
 
 def _number(text: str) -> int:

@@ -26,25 +26,25 @@ def results(**changed: str) -> dict[str, str]:
     """What is not in order on a machine that differs from a good one."""
     text = "\n".join(f"{name} {value}" for name, value in {**GOOD, **changed}.items())
     checks = classify_machine(text, image_bytes=GIB, own_clock_s=1000.0)
-    assert all(check.remedy for check in checks if check.result != "ok")
-    return {check.name: check.result for check in checks if check.result != "ok"}
+    assert all(check.remedy for check in checks if check.verdict != "ok")
+    return {check.name: check.verdict for check in checks if check.verdict != "ok"}
 
 
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
         ({}, {}),
-        ({"systemd": ""}, {"systemd": "failed"}),
-        ({"systemd": "241"}, {"systemd": "failed"}),
+        ({"systemd": ""}, {"systemd": "refused"}),
+        ({"systemd": "241"}, {"systemd": "refused"}),
         ({"state": "degraded"}, {"systemd": "warning"}),
-        ({"missing": "tar"}, {"programs": "failed"}),
-        ({"fuse": "no"}, {"fuse": "failed"}),
-        ({"loop": "no"}, {"loop": "failed"}),
-        ({"xfs": "no"}, {"xfs": "failed"}),
-        ({"overlay": "no"}, {"overlay": "failed"}),
+        ({"missing": "tar"}, {"programs": "refused"}),
+        ({"fuse": "no"}, {"fuse": "refused"}),
+        ({"loop": "no"}, {"loop": "refused"}),
+        ({"xfs": "no"}, {"xfs": "refused"}),
+        ({"overlay": "no"}, {"overlay": "refused"}),
         ({"uring": "N"}, {"fuse-uring": "warning"}),
-        ({"memory": str(512 * 1024)}, {"memory": "failed"}),
-        ({"disk": str(1024**2)}, {"disk": "failed"}),
+        ({"memory": str(512 * 1024)}, {"memory": "refused"}),
+        ({"disk": str(1024**2)}, {"disk": "refused"}),
         ({"clock": "1007.0"}, {"clock": "warning"}),
         ({"clock": ""}, {"clock": "warning"}),
     ],
@@ -55,4 +55,4 @@ def test_each_lack_is_found_alone(changed: dict[str, str], expected: dict[str, s
 
 def test_a_machine_that_says_nothing_is_no_host() -> None:
     checks = classify_machine("", image_bytes=GIB, own_clock_s=1000.0)
-    assert {check.name for check in checks if check.result == "failed"} >= {"systemd", "fuse"}
+    assert {check.name for check in checks if check.verdict == "refused"} >= {"systemd", "fuse"}
