@@ -118,5 +118,6 @@ class CommandLine:
             "PYTHONPYCACHEPREFIX": str(CHECKOUT / "build" / "bytecode"),
             "GRAMPUS_HOME": str(self.home),
             "GRAMPUS_LAB": self.lab,
+            "GRAMPUS_SITE": "",  # of the user, it would come before it
             "GRAMPUS_FAILPOINTS": failpoints,
         }

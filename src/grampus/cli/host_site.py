@@ -146,8 +146,8 @@ def _require_unused(session: Session, host: str) -> None:
         what = ", ".join(databases or volumes)
         raise RefusedError(
             f"The host {host} is in use: {what}.",
-            f"`grampus host drain {host}` moves its databases; `grampus volume detach` detaches "
-            "a volume.",
+            f"`grampus host drain {host}` moves its databases; `grampus volume detach VOLUME` "
+            "detaches a volume.",
             code="host-in-use",
         )
 

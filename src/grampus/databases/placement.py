@@ -41,7 +41,7 @@ def decide_placement(loads: Sequence[HostLoad]) -> str:
         raise RefusedError(
             explain_unusable(loads) if loads else "There is no host.",
             "`grampus host list` shows the hosts. Start one, end its maintenance, or add one to "
-            "the site (`grampus host add`), then try again.",
+            "the site (`grampus host add HOST`), then try again.",
             code="no-host",
         )
     return usable[0]

@@ -49,7 +49,7 @@ def find_lost_records(home: Home, store: Store, lab: str) -> list[StoredRecord]:
         raise NotFoundError(
             f"There is no lab named '{lab}', and its file {file} is missing.",
             "Give the lab with --lab, or set GRAMPUS_HOME to its home directory. For a site, run "
-            "`grampus site adopt` and `grampus host add` first.",
+            f"`grampus site adopt {lab}` and `grampus host add HOST` first.",
         ) from None
     except ValidationError as error:
         raise GrampusError(

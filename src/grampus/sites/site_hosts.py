@@ -177,7 +177,7 @@ class SiteHosts:
         if removed.returncode != 0:
             raise RefusedError(
                 f"The files of Grampus on {name} cannot be removed: {removed.stderr.strip()}.",
-                "Move its databases away (`grampus host drain`), then try again.",
+                f"Move its databases away (`grampus host drain {name}`), then try again.",
                 code="host-in-use",
             )
 

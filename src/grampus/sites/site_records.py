@@ -57,8 +57,8 @@ class SiteRecords:
                 raise RefusedError(
                     f"The site '{name}' has {len(names)} {noun}{'' if len(names) == 1 else 's'}: "
                     f"{shown}.",
-                    "Remove databases, volumes and hosts first (`grampus db delete --now`, "
-                    "`grampus db trash`, `grampus host remove`).",
+                    "Remove databases, volumes and hosts first (`grampus db delete NAME --now`, "
+                    "`grampus db trash list`, `grampus host remove HOST`).",
                     code="site-in-use",
                 )
         return spec

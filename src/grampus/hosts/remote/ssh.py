@@ -119,5 +119,5 @@ def explain_ssh(place: SshPlace, said: str) -> GrampusError:
     return HostUnreachableError(
         f"The host {place.host} cannot be reached: {last.rstrip('.') or 'the connection ended'}.",
         f"`ssh {place.destination} -p {place.port}` shows whether it answers. "
-        "`grampus host check` looks at everything else.",
+        f"`grampus host check {place.host}` looks at everything else.",
     )

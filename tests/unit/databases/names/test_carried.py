@@ -37,6 +37,8 @@ AT_RENAME: Mapping[str, str] = {
     "lab-osd-set": "is about no database",
     "lab-gateway": "is about no database",
     "lab-monitoring": "is about no database",
+    "site": "is about no database",
+    "site-host": "is about no database",
     "pool-removal-leave": "is about no database",
     "bench-own-cluster": "is about no database",
     "bench-pool": "is about no database",
