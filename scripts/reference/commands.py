@@ -35,6 +35,7 @@ codes. One error is on stderr alone: a word or option that the command line does
 |---|---|
 | `GRAMPUS_HOME` | the directory for everything that Grampus keeps (default `/var/lib/grampus`) |
 | `GRAMPUS_LAB` | the lab to work in, if `--lab` is not given |
+| `GRAMPUS_SITE` | the site to work in, if `--site` is not given; it comes before `GRAMPUS_LAB` |
 | `GRAMPUS_DEBUG` | if set, as `--debug` |
 | `GRAMPUS_KEEP_OPERATIONS_DAYS` | how many days ended operations stay in the history (default 90) |
 | `GRAMPUS_S3_CREDENTIALS` | the file with the keys of a bucket, if `--credentials` is not given |

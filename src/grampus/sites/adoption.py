@@ -132,8 +132,8 @@ class Adoption:
         if image is None:
             raise GrampusError(
                 f"The host image '{order.image}' is not built yet, and Ceph's programs are in it.",
-                f"Run `grampus site adopt {order.name}` without --dry-run. It builds the image. If a "
-                "check is refused, it changes nothing else.",
+                f"Run `grampus site adopt {order.name}` without --dry-run: it builds the image. "
+                "If a check is refused, nothing else changes.",
                 code="no-image",
             )
         with (

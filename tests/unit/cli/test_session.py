@@ -11,11 +11,14 @@ import pytest
 from grampus.cli.app import command, make_noun
 from grampus.cli.composition.lab import LabSession
 from grampus.cli.housekeeping import telling_of_space
+from grampus.cli.noting import note_records
 from grampus.cli.noun import Noun
-from grampus.core.errors import NotFoundError, RefusedError
+from grampus.core.errors import NotFoundError, RefusedError, UsageError
 from grampus.core.processes import OperationProcess, parse_process
+from grampus.databases.rebuild.noting import RecordsNoting
 from grampus.lab.model import LAB_RECORD
 from grampus.operations.watching import CONTROLLER_COMMAND
+from grampus.sites.model import SITE_HOST_RECORD, SITE_RECORD, SiteHostSpec, SiteSpec
 from grampus.state.history import OperationHistory
 from tests.fakes.progress import RecordedProgress
 from tests.unit.lab.test_model import make_spec
@@ -44,6 +47,61 @@ def test_another_lab_of_that_name_has_another_fleet(session: LabSession) -> None
     assert session.fleet() is not fleet
     session.close()
     session.close()
+
+
+SITE = SiteSpec(
+    name="test",
+    tag="1a2b3",
+    fsid="f",
+    user="grampus",
+    pool="shops",
+    image_name="sid",
+    image_id="sid-1",
+    image_digest="1" * 64,
+)
+
+
+def site_host(name: str, *, is_ready: bool) -> SiteHostSpec:
+    return SiteHostSpec(
+        name=name, address="10.0.5.11", ssh_user="root", ssh_address=name, is_ready=is_ready
+    )
+
+
+def test_a_site_has_the_hosts_that_are_ready_and_refuses_the_work_of_labs(
+    session: LabSession,
+) -> None:
+    session.store.put(SITE_RECORD, "test", "test", SITE)
+    for host in (site_host("db1", is_ready=True), site_host("db2", is_ready=False)):
+        session.store.put(SITE_HOST_RECORD, "test", host.name, host)
+    assert session.require_place() == SITE
+    assert [host.name for host in session.fleet().hosts()] == ["db1"]
+    assert [host.name for host in session.unready_hosts()] == ["db2"]
+    for refused in (session.require_lab, session.lab_fleet):
+        with pytest.raises(UsageError) as caught:
+            refused()
+        assert caught.value.code == "not-a-lab"
+
+
+def test_a_wrong_name_is_looked_for_among_labs_and_sites(session: LabSession) -> None:
+    session.store.put(LAB_RECORD, "tests", "tests", make_spec(name="tests"))
+    session.store.put(SITE_RECORD, "prod", "prod", SITE.model_copy(update={"name": "prod"}))
+    with pytest.raises(NotFoundError) as caught:
+        session.require_place()
+    assert "tests" in str(caught.value)
+
+
+def test_what_changes_on_a_site_is_noted_as_on_a_lab(
+    session: LabSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lost state is rebuilt from it: nothing says that it is missing until then."""
+    noted: list[str] = []
+    monkeypatch.setattr(RecordsNoting, "ensure_noted", lambda _: noted.append("noted"))
+    monkeypatch.setattr(LabSession, "cluster", lambda _: None)
+    note_records(session)
+    assert noted == [], "there is neither"
+    session.store.put(SITE_RECORD, "test", "test", SITE)
+    note_records(session)
+    assert noted == ["noted"]
 
 
 @pytest.fixture
