@@ -18,10 +18,12 @@ from grampus.core.errors import GrampusError, RefusedError, UsageError, not_foun
 from grampus.core.names import require_name
 from grampus.core.progress import Progress
 from grampus.core.units import format_bytes
+from grampus.hosts.port import CommandFailedError
 from grampus.hosts.process import read_command, run_command, write_command
 from grampus.hosts.remote.host_checks import classify_machine, observe_argv
 from grampus.hosts.remote.host_root import (
     DIGEST_TIMEOUT_S,
+    MISSING_IMAGE,
     digest_argv,
     image_root,
     keep_argv,
@@ -273,8 +275,13 @@ class SiteHosts:
         )
 
     def _digest_at(self, ssh: SshPlace, root: str) -> str | None:
+        """The digest of an image on the host; None: it is not there."""
         looked = run_on_machine(ssh, digest_argv(root), check=False, timeout_s=DIGEST_TIMEOUT_S)
-        return looked.stdout.strip() or None if looked.returncode == 0 else None
+        if looked.returncode == MISSING_IMAGE:
+            return None
+        if looked.returncode != 0:
+            raise CommandFailedError(ssh.host, looked)
+        return looked.stdout.strip()
 
     def _image_bytes(self) -> int:
         used = run_command(["du", "-sk", str(self._image)], timeout_s=DIGEST_TIMEOUT_S).stdout

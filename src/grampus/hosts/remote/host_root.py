@@ -14,6 +14,8 @@ from pathlib import Path, PurePosixPath
 
 from grampus.hosts.process import run_command
 
+# The code with which these commands end when the image is not there.
+MISSING_IMAGE = 66
 # An image is about 1 GB; a slow disk reads it in minutes.
 DIGEST_TIMEOUT_S = 3600.0
 
@@ -74,6 +76,7 @@ rmdir "$(dirname "$dir")" 2>/dev/null || true
 # Of each file its content, of each link its target: what a command of the image would read.
 _DIGEST = """
 set -eu
+test -d "$1" || exit 66
 cd "$1"
 { find . -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum
   find . -type l -printf '%p %l\\n' | LC_ALL=C sort; } | sha256sum | cut -d' ' -f1

@@ -170,16 +170,19 @@ def _block(limit: BlockLimit) -> list[str]:
     return [f"{name}={limit.device} {rate}" for name, rate in rates.items() if rate is not None]
 
 
-# sh on the host itself: the daemons that are known there, and what systemd says of them.
+# sh on the host itself: the daemons that are known there, and what systemd says of them. It fails
+# when systemd does not answer: a daemon of which nothing is known has not ended.
 _SHOW = """
-cd "$1/daemons" 2>/dev/null || exit 0
+set -eu
+cd "$1/daemons"
 for name in ${4:-*}; do
   test -d "$name" || continue
-  printf 'Daemon=%s\\n' "$name"
   shown=$(systemctl show --property="$3" "grampus-$2-$name.service")
+  printf 'Daemon=%s\\n' "$name"
   printf '%s\\n' "$shown"
   pid=$(printf '%s\\n' "$shown" | sed -n 's/^MainPID=//p')
-  test "${pid:-0}" = 0 || awk '$1 == "Uid:" { print "User=" $3 }' "/proc/$pid/status" 2>/dev/null
+  test "${pid:-0}" = 0 ||
+    awk '$1 == "Uid:" { print "User=" $3 }' "/proc/$pid/status" 2>/dev/null || true
   echo
 done
 """

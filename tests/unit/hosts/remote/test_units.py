@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +16,9 @@ from grampus.hosts.remote.units import (
     parse_usages,
     render_new_limits,
     render_start,
+    status_argv,
 )
+from tests.fakes.programs import put_first_in_path
 
 PLACE = UnitPlace("1a2b3", "/var/lib/grampus/1a2b3", "sid-1")
 SERVER = DaemonSpec(
@@ -90,6 +95,47 @@ def test_limits_of_a_device_name_it() -> None:
 
 def test_no_limit_takes_an_earlier_one_away() -> None:
     assert render_new_limits(Limits()) == ["MemoryMax=infinity", "CPUQuota="]
+
+
+# It knows one unit, and says nothing while the file `down` is there.
+SYSTEMCTL = """#!/bin/sh
+test ! -e "$FAKE/down" || { echo "Failed to connect to bus" >&2; exit 1; }
+case $* in
+  *mysqld-shop.service) echo ActiveState=active; echo "MainPID=$PPID"; echo Result=success ;;
+  *) echo ActiveState=inactive; echo MainPID=0; echo Result=success ;;
+esac
+"""
+
+
+def show(directory: Path, daemon: str = "") -> subprocess.CompletedProcess[str]:
+    """What the script says of the daemons in a directory."""
+    argv = status_argv(UnitPlace("1a2b3", str(directory), "sid-1"), daemon)
+    return subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+
+
+def test_the_script_asks_for_the_daemons_that_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_first_in_path(tmp_path, {"systemctl": SYSTEMCTL}, monkeypatch)
+    for name in ("mysqld-shop", "volumed-shop"):
+        (tmp_path / "daemons" / name).mkdir(parents=True)
+    found = {one.name: one.state for one in parse_statuses(show(tmp_path).stdout)}
+    assert found == {"mysqld-shop": "running", "volumed-shop": "stopped"}
+    (one,) = parse_statuses(show(tmp_path, "mysqld-shop").stdout)
+    assert (one.state, one.uid) == ("running", os.getuid())
+    assert parse_statuses(show(tmp_path, "mysqld-blog").stdout) == []
+
+
+def test_a_systemd_that_does_not_answer_is_no_sign_of_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_first_in_path(tmp_path, {"systemctl": SYSTEMCTL}, monkeypatch)
+    assert show(tmp_path).returncode != 0, "its directory is missing"
+    (tmp_path / "daemons" / "mysqld-shop").mkdir(parents=True)
+    (tmp_path / "down").touch()
+    shown = show(tmp_path)
+    assert shown.returncode != 0
+    assert "Failed to connect" in shown.stderr
 
 
 SHOWN = """Daemon=mysqld-blog
