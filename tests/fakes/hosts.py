@@ -228,6 +228,7 @@ class FakeFleet:
         self.by_name = {host.name: host for host in hosts}
         self._addresses = tuple(addresses)
         self.cut_from_cluster: set[str] = set()  # hosts that run commands, and reach no MON
+        self.holders: dict[str, str] = {}  # MACs of machines of others, by their address
 
     def hosts(self) -> list[Any]:
         return [self.by_name[name] for name in sorted(self.by_name)]
@@ -245,3 +246,6 @@ class FakeFleet:
 
     def database_addresses(self) -> Sequence[str]:
         return self._addresses
+
+    def find_address_holder(self, address: str) -> str | None:
+        return self.holders.get(address)

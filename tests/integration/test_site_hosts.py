@@ -209,6 +209,20 @@ def test_a_database_grows_is_cloned_and_moves(site: Site) -> None:
     site.line.ok("db", "move", NAME, "--host", "s1")
 
 
+def test_an_address_of_another_machine_is_not_taken(site: Site) -> None:
+    """Somebody gave it to a machine of theirs, which keeps it."""
+    taken = site.line.json("db", "show", NAME)["address"].rpartition(".")
+    foreign = f"{taken[0]}.{int(taken[2]) + 1}"
+    ours = ("ip", "address", "add", f"{foreign}/24", "dev", "eth0")
+    site.hosts.run("s2", *ours)
+    try:
+        site.line.ok("db", "create", "beside", *SMALL, "--host", "s1")
+        assert site.line.json("db", "show", "beside")["address"] != foreign
+    finally:
+        site.hosts.run("s2", "ip", "address", "delete", f"{foreign}/24", "dev", "eth0")
+    site.line.ok("db", "delete", "beside", "--now", "--yes")
+
+
 @pytest.mark.logs("operation.undone")
 def test_a_creation_that_was_killed_leaves_nothing(site: Site) -> None:
     """Its command ends with it on the host, and the next one undoes what was done."""

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from grampus.core.errors import GrampusError, RefusedError
+from grampus.hosts.port import Fleet
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,19 @@ def decide_address(candidates: Sequence[str], used: Collection[str]) -> str:
         "Delete a database that is no longer needed, or name a larger range of the site.",
         code="no-address",
     )
+
+
+def find_free_address(fleet: Fleet, used: Collection[str]) -> str:
+    """The first address of databases that is not used, and at which no other machine answers.
+
+    Raises RefusedError with code `no-address`.
+    """
+    taken = set(used)
+    while True:
+        address = decide_address(fleet.database_addresses(), taken)
+        if fleet.find_address_holder(address) is None:
+            return address
+        taken.add(address)
 
 
 def decide_server_id(address: str) -> int:

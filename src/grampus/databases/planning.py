@@ -11,9 +11,9 @@ from grampus.core.units import MIB
 from grampus.databases.model import DEFAULT_WRITE_PATH, FALLBACK_WRITE_PATH, DatabaseSpec
 from grampus.databases.placement import (
     HostLoad,
-    decide_address,
     decide_placement,
     decide_server_id,
+    find_free_address,
     parse_memory_total,
 )
 from grampus.databases.ports import ClusterPort, ImagePort, VolumePort
@@ -73,7 +73,7 @@ class CreatePlanner:
         pool = like.pool if like else request.pool or self._cluster.volume_pool()
         if like is None:
             self._cluster.check_room(pool, request.size_bytes)
-        address = decide_address(self._fleet.database_addresses(), used_addresses)
+        address = find_free_address(self._fleet, used_addresses)
         return DatabaseSpec(
             name=request.name,
             flavour=flavour,
@@ -103,7 +103,7 @@ class CreatePlanner:
         """The spec with another address if its own was taken since it was planned."""
         if spec.address not in used_addresses:
             return spec
-        address = decide_address(self._fleet.database_addresses(), used_addresses)
+        address = find_free_address(self._fleet, used_addresses)
         return spec.model_copy(update={"address": address, "server_id": decide_server_id(address)})
 
     def require_sharing_room(self, source: DatabaseSpec) -> None:

@@ -55,7 +55,7 @@ from grampus.databases.model import (
     WritePathChange,
 )
 from grampus.databases.operating import DatabaseOperations
-from grampus.databases.placement import decide_address, decide_server_id
+from grampus.databases.placement import decide_server_id, find_free_address
 from grampus.databases.planning import CreatePlanner
 from grampus.databases.ports import ClusterPort, ImagePort, VolumePort
 from grampus.databases.request import CreateRequest
@@ -472,9 +472,7 @@ class DatabaseService:
     # -- inside -------------------------------------------------------------------------------
 
     def _new_scratch(self, spec: DatabaseSpec) -> ScratchSpec:
-        address = decide_address(
-            self._fleet.database_addresses(), self._operations.used_addresses()
-        )
+        address = find_free_address(self._fleet, self._operations.used_addresses())
         return ScratchSpec(database=spec, address=address, server_id=decide_server_id(address))
 
     def _bring_up(self, name: str) -> None:

@@ -407,6 +407,10 @@ class LabFleet:
     def database_addresses(self) -> Sequence[str]:
         return self._database_addresses
 
+    def find_address_holder(self, address: str) -> str | None:
+        del address
+        return None  # nobody else is in this network
+
     def close(self) -> None:
         """End what waits on the hosts for the next command; the fleet can still be used."""
         for host in self._hosts.values():

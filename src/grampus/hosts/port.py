@@ -349,3 +349,10 @@ class Fleet(Protocol):
     def database_addresses(self) -> Sequence[str]:
         """IPv4 addresses that databases may be given, in order of preference."""
         ...
+
+    def find_address_holder(self, address: str) -> str | None:
+        """The MAC of a machine that answers at a database's address, which shall be new.
+
+        None: nobody answers, or nobody else can be in that network.
+        """
+        ...

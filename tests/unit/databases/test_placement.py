@@ -8,8 +8,10 @@ from grampus.databases.placement import (
     decide_address,
     decide_placement,
     decide_server_id,
+    find_free_address,
     parse_memory_total,
 )
+from tests.fakes.hosts import FakeFleet
 
 
 @pytest.mark.parametrize(
@@ -37,6 +39,16 @@ def test_the_first_free_address_and_none_when_all_are_used() -> None:
     assert decide_address(candidates, {"10.9.0.10"}) == "10.9.0.11"
     with pytest.raises(RefusedError) as caught:
         decide_address(candidates, set(candidates))
+    assert caught.value.code == "no-address"
+
+
+def test_an_address_at_which_another_machine_answers_is_left_alone() -> None:
+    fleet = FakeFleet([], ["10.9.0.10", "10.9.0.11", "10.9.0.12"])
+    fleet.holders["10.9.0.11"] = "02:00:00:00:00:09"
+    assert find_free_address(fleet, {"10.9.0.10"}) == "10.9.0.12"
+    fleet.holders["10.9.0.12"] = "02:00:00:00:00:09"
+    with pytest.raises(RefusedError) as caught:
+        find_free_address(fleet, {"10.9.0.10"})
     assert caught.value.code == "no-address"
 
 

@@ -24,7 +24,7 @@ from grampus.databases.names.trash_steps import (
     TrashOrder,
 )
 from grampus.databases.operating import DatabaseOperations
-from grampus.databases.placement import decide_address, decide_server_id
+from grampus.databases.placement import decide_server_id, find_free_address
 from grampus.hosts.port import HostUnreachableError
 
 Sentences = list[str]
@@ -119,7 +119,7 @@ class DatabaseTrash:
         used = self._operations.used_addresses()
         address, server_id = former.address, former.server_id
         if address in used:
-            address = decide_address(self._operations.fleet.database_addresses(), used)
+            address = find_free_address(self._operations.fleet, used)
             server_id = decide_server_id(address)
         changes = {"name": name, "host": host, "address": address, "server_id": server_id}
         endpoint = trashed.read_endpoint

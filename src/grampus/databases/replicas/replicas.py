@@ -15,7 +15,7 @@ from grampus.databases.failover.decide_rehoming import GIVEN_UP
 from grampus.databases.instance import observe_listening_from
 from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.model import DatabaseRecord, DatabaseSpec
-from grampus.databases.placement import decide_address
+from grampus.databases.placement import find_free_address
 from grampus.databases.planning import observe_loads
 from grampus.databases.ports import CopiesPort
 from grampus.databases.replicas.comparing import (
@@ -413,7 +413,7 @@ class DatabaseReplicas:
         if endpoint is not None:
             return endpoint.address
         used = self._operations.used_addresses() | {taken}
-        return decide_address(self._operations.fleet.database_addresses(), used)
+        return find_free_address(self._operations.fleet, used)
 
     def _running_primary(self, name: str) -> DatabaseRecord:
         record = self._operations.ready(name)

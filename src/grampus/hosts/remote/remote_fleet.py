@@ -42,6 +42,13 @@ class RemoteFleet:
     def database_addresses(self) -> Sequence[str]:
         return self._database_addresses
 
+    def find_address_holder(self, address: str) -> str | None:
+        # One of them is enough: they are all on the segment of the databases' addresses.
+        for host in self.remote_hosts():
+            if host.is_reachable():
+                return host.find_address_holder(address)
+        return None
+
     def close(self) -> None:
         """End what waits on the hosts for the next command; the fleet can still be used."""
         for host in self._hosts.values():

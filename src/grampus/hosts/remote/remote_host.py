@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.streams import ByteReader, ByteWriter
-from grampus.hosts.announcing import announce_argv, render_announcement
+from grampus.hosts.announcing import announce_argv, ask_argv, render_announcement
 from grampus.hosts.command_server.client import CommandServers
 from grampus.hosts.idmapped_mounts import explain_unmapped, mapped_binds
 from grampus.hosts.port import (
@@ -281,6 +281,11 @@ class RemoteHost:
         entry = f"{address}/{place.prefix_length}"
         self.run(["ip", "address", "replace", entry, "dev", place.interface])
         self.run(announce_argv(place.interface, render_announcement(place.mac, address)))
+
+    def find_address_holder(self, address: str) -> str | None:
+        """The MAC of another machine on the segment that has the address."""
+        place = self._address_place(address)
+        return self.run(ask_argv(place.interface, place.mac, address)).stdout.strip() or None
 
     def ensure_address_absent(self, address: str) -> None:
         place = self._address_place(address)
