@@ -228,7 +228,8 @@ def parse_usages(text: str) -> dict[str, Usage]:
     """Counters by daemon; systemd says nothing of those that do not run."""
     found = {}
     for block in _blocks(text):
-        if _count(block, "CPUUsageNSec"):
+        # A machine that counts no CPU time for each service may still count its memory.
+        if any(_count(block, name) for name in _USAGE_PROPERTIES):
             found[block["Daemon"]] = Usage(
                 cpu_us=_count(block, "CPUUsageNSec") // 1000,
                 memory_bytes=_count(block, "MemoryCurrent"),

@@ -192,5 +192,12 @@ Daemon=mysqld-blog
 CPUUsageNSec=[not set]
 MemoryCurrent=[not set]
 
+Daemon=volumed-shop
+CPUUsageNSec=[not set]
+MemoryCurrent=2048
+
 """
-    assert parse_usages(text) == {"mysqld-shop": Usage(2500, 1024, 0, 7, 0, 9)}
+    assert parse_usages(text) == {
+        "mysqld-shop": Usage(2500, 1024, 0, 7, 0, 9),
+        "volumed-shop": Usage(0, 2048, 0, 0, 0, 0),
+    }
