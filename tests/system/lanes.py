@@ -106,7 +106,7 @@ LANES = (
             "replicas",  # 75
             "databases_interrupted",  # 70
             "lab_monitoring",  # 50, with its host image
-            "site_access",  # 30
+            "site_access",  # 40
             "guide",  # exhaustive
             "every_step",  # exhaustive
             "ten_databases",  # exhaustive
