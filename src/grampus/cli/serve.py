@@ -117,7 +117,7 @@ def serve(
             if any(event.level == "failed" for event in events):
                 raise typer.Exit(EXIT_FAILED)
             return
-        serving = f"Serving the lab '{lab}'"
+        serving = f"Serving the {'lab' if session.find_site() is None else 'site'} '{lab}'"
         served.enter_context(manager.serving(f"{serving}."))
         stop = threading.Event()
         named = ", ".join(job.name for job in jobs)

@@ -81,7 +81,8 @@ def mount(host: Host, device: str, path: PurePosixPath) -> bool:
         raise failure
     _write_geometry(host, device, wanted)
     if host.run(argv, check=False).returncode != 0:
-        # Something else is wrong with it: it is left as it was found.
+        # Something else is wrong with it: the size goes back. The replay may have written other
+        # blocks before it failed; it writes them again the next time.
         _write_geometry(host, device, found.geometry)
         raise failure
     return True

@@ -4,7 +4,7 @@ DIR/images/ID/root    host images
 DIR/root              where commands run: an overlay, with the host's /proc, /sys and /dev
 DIR/data              what Grampus keeps; it has the same path inside DIR/root
 DIR/daemons/NAME      the root file system of a daemon
-DIR/mapped/NAME       its files, as its own user sees them; in DIR/data, so that both see it
+DIR/data/mapped/NAME  its files, as its own user sees them, while it is started
 """
 
 from __future__ import annotations
