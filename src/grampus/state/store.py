@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from grampus.core.clock import Clock, SystemClock, wait_until
 from grampus.core.errors import GrampusError
 from grampus.state.schema import ensure_schema
 
@@ -58,7 +59,7 @@ class Store:
     cut once a step has begun.
     """
 
-    def __init__(self, file: Path | None) -> None:
+    def __init__(self, file: Path | None, *, clock: Clock = SystemClock()) -> None:
         if file is not None:
             _ensure_file(file)
         self._file = file or "memory"
@@ -71,12 +72,33 @@ class Store:
         self._connection.row_factory = sqlite3.Row
         try:
             with self._errors_explained():
-                self._connection.execute("PRAGMA journal_mode=WAL").close()
+                wait_until(
+                    clock,
+                    self._has_log,
+                    what=f"other processes that use {file}",
+                    remedy="Find them with 'fuser', and end them or wait.",
+                    timeout_s=_BUSY_TIMEOUT_S,
+                    interval_s=0.01,
+                )
                 self._connection.execute("PRAGMA synchronous=FULL").close()
             ensure_schema(self._connection, self.transaction)
         except GrampusError:
             self.close()
             raise
+
+    def _has_log(self) -> bool:
+        """Whether the file has a write-ahead log, after an attempt to give it one.
+
+        A copy that was put back has none. SQLite switches without waiting for a writer, whatever
+        the timeout of the connection.
+        """
+        try:
+            self._connection.execute("PRAGMA journal_mode=WAL").close()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:  # the low byte is the kind
+                raise
+            return False
+        return True
 
     @property
     def is_file(self) -> bool:
