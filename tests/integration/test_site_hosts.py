@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -282,22 +283,62 @@ def test_a_host_whose_sshd_is_stopped_keeps_serving(site: Site) -> None:
     assert site.rows() == before
 
 
-def test_a_lost_state_is_rebuilt_on_another_machine(site: Site) -> None:
-    """Whoever has the key and reaches the hosts finds what runs there."""
+@pytest.fixture
+def second(site: Site) -> Iterator[Site]:
+    """The site on a second machine: with the key and the hosts, and with no record of databases."""
     home = site.line.home / "second-machine"
     home.mkdir()
     (home / "images").symlink_to(site.line.home / "images")
-    second = Site(CommandLine(SITE, home), site.hosts, site.lab, site.files)
+    made = Site(CommandLine(SITE, home), site.hosts, site.lab, site.files)
     try:
         conf, keyring = str(site.files / "ceph.conf"), str(site.files / "keyring")
-        second.line.ok("site", "adopt", SITE, "--conf", conf, "--keyring", keyring)
-        second.add("s1")
-        second.add("s2")
+        adopted = made.line.ok("site", "adopt", SITE, "--conf", conf, "--keyring", keyring)
+        assert "is controlled from another GRAMPUS_HOME" in adopted.stderr
+        made.add("s1")
+        made.add("s2")
+        yield made
+    finally:
+        shutil.rmtree(home)
+
+
+@pytest.mark.logs("operation.failed")
+def test_a_second_machine_takes_over_and_the_first_one_is_refused(site: Site, second: Site) -> None:
+    """Whoever has the key and reaches the hosts finds what runs there. The first machine was cut
+    off, and its commands come to life again when nobody needs them any more."""
+    site.insert()
+    before = site.rows()
+    waiting = second.line.run("db", "list")
+    assert (waiting.code, "is controlled from" in waiting.stderr) == (4, True)
+    stops = {"GRAMPUS_FAILPOINTS": "db.restart/flush/after=stop"}
+    with (
+        serving(site.line) as serve,
+        site.line.start("db", "restart", NAME, environment=stops) as (cut),
+    ):
+        wait_for(lambda: state_of(cut.pid) == "T", "the command to stop")
         second.line.ok("state", "rebuild")
         (found,) = second.line.json("db", "list")["databases"]
         assert (found["name"], found["status"], found["host"]) == (NAME, "running", "s1")
-    finally:
-        shutil.rmtree(home)
+        wait_for(serve.has_ended, "the first controller to end")
+        running = second.show("s1", f"mysqld-{NAME}", "MainPID")
+        cut.send_signal(signal.SIGCONT)
+        _, said = cut.communicate(timeout=60)
+        assert (cut.returncode, "is controlled from" in said) == (4, True)
+    assert second.show("s1", f"mysqld-{NAME}", "MainPID") == running
+    for command in (("db", "restart", NAME), ("db", "list"), ("host", "remove", "s2", "--yes")):
+        refused = site.line.run(*command)
+        assert refused.code == 4, command
+    second.line.ok("db", "restart", NAME)
+    # And back: nothing was undone by the machine that was cut off.
+    site.line.ok("state", "rebuild")
+    assert site.rows() == before
+    assert second.line.run("db", "restart", NAME).code == 4
+    site.line.ok("db", "restart", NAME)
+    site.insert()
+
+
+def state_of(pid: int) -> str:
+    """The state of a process (proc_pid_stat(5)), such as T: stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def test_a_host_without_power_loses_its_databases_and_no_row(site: Site) -> None:

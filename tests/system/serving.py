@@ -46,6 +46,10 @@ class Serving:
         """SIGSTOP: it does nothing any more, and does not end."""
         self._process.send_signal(signal.SIGSTOP)
 
+    def has_ended(self) -> bool:
+        """Whether it has ended by itself."""
+        return self._process.poll() is not None
+
     def events(self, database: str | None = None) -> list[dict[str, Any]]:
         """What was printed so far, of one database or of all, oldest first."""
         found = list(self._events)

@@ -65,7 +65,7 @@ def host_add(
     with session.alone_in_lab(), session.progress:
         mons = session.volumes().takeovers.mon_places()
         spec, checks = site_hosts(session, site).add(request, [_address(mon) for mon in mons])
-        checks = [*checks, reach_from(session, spec.name, mons)]
+        checks = [*checks, reach_from(session.home, site, spec, mons)]
     make_output(output_format).details(
         {**_document(spec), "checks": [check.document() for check in checks]},
         {
@@ -90,9 +90,10 @@ def host_check(
     session = Session(lab)
     site = _require_site(session)
     with session.sharing_lab(), session.progress:
-        checks = site_hosts(session, site).check(host)
+        hosts = site_hosts(session, site)
+        checks = hosts.check(host)
         mons = session.volumes().takeovers.mon_places()
-        checks.append(reach_from(session, host, mons))
+        checks.append(reach_from(session.home, site, hosts.get(host), mons))
     show_checks({"host": host}, checks, output_format)
 
 
@@ -121,6 +122,8 @@ def host_remove(
         hosts = site_hosts(session, site)
         hosts.get(host)
         _require_unused(session, host)
+        if not lost:
+            session.require_controller()
         session.confirm(f"Remove the host {host} from the site '{site.name}'?", yes=yes)
         hosts.remove(host, is_lost=lost)
     make_output(output_format).text({"removed": host}, f"The host {host} is removed.")

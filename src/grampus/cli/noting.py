@@ -19,7 +19,13 @@ def note_records(session: LabSession) -> None:
         return
     try:
         generation = StateGeneration(session.store, session.home)
-        noting = RecordsNoting(session.store, session.lab_name, session.cluster(), generation)
+        noting = RecordsNoting(
+            session.store,
+            session.lab_name,
+            session.cluster(),
+            generation,
+            require_controller=session.require_controller,
+        )
         noting.ensure_noted()
     except GrampusError as error:
         session.progress.note(

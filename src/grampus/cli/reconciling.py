@@ -24,6 +24,7 @@ def state_rebuild_of(session: Session) -> StateRebuild:
 
 def reconcile(session: Session) -> None:
     """Correct the state by what the images tell, and say what became of it; alone in the lab."""
+    session.take_over()
     session.progress.phase("Read the metadata of the images")
     reconciled = state_rebuild_of(session).reconcile()
     session.state_watch().take_over()

@@ -43,6 +43,8 @@ _LEVELS = {"warning": logging.WARNING, "failed": logging.ERROR}
 _PRIORITIES = {"warning": 4, "failed": 3}
 _INFO_PRIORITY = 6
 _log = logging.getLogger("grampus.controller")
+# How old the answer may be that this home still controls the site. Hosts refuse at once.
+_CONTROLLER_SEEN_S = 5.0
 _PATIENCE_S = 1.0  # commands that look whether one runs hold its lock for a moment
 
 
@@ -227,6 +229,7 @@ def _sharing(lab: str, fleet: KeptFleet) -> Iterator[Session]:
     session = Session(lab, progress=_Quiet(), kept_fleet=fleet)
     try:
         with session.sharing_lab():
+            session.require_controller(_CONTROLLER_SEEN_S)
             if not session.state_watch().is_known():
                 session.state_watch().require_current()
             yield session

@@ -59,12 +59,17 @@ def state_rebuild(
         # A site that was lost, too, is adopted again before this.
         lost = [] if session.find_site() else find_lost_records(session.home, session.store, lab)
         restore_lab(session.store, lab, lost)
+        is_taken_over = not dry_run and session.is_superseded()
+        if is_taken_over:
+            # Fence before takeover: what is read from here on, nobody else changes.
+            session.progress.phase("Take over the site")
+            session.take_over()
         session.progress.phase("Read the metadata of the images")
         rebuild = state_rebuild_of(session)
         rebuilt = rebuild.plan()
         if not dry_run:
             rebuild.apply(rebuilt)
-            if is_older(session):
+            if is_taken_over or is_older(session):
                 # A new state is older too: it does not know what was noted of the lost one.
                 reconciled = rebuild.reconcile()
                 session.state_watch().take_over()

@@ -1,8 +1,9 @@
 """Named places where a test can stop the process, to prove that work is safe to interrupt.
 
 `GRAMPUS_FAILPOINTS` holds comma-separated `NAME=ACTION`; ACTION is `kill` (SIGKILL to
-ourselves, as `kill -9` or a power cut would) or `error` (raise FailpointError). A name may
-end in `*`. Without the variable a failpoint costs one dictionary look-up.
+ourselves, as `kill -9` or a power cut would), `stop` (SIGSTOP, until somebody sends SIGCONT) or
+`error` (raise FailpointError). A name may end in `*`. Without the variable a failpoint costs one
+dictionary look-up.
 """
 
 from __future__ import annotations
@@ -33,7 +34,11 @@ def failpoint(name: str) -> None:
             continue
         if action == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        elif action == "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
         elif action == "error":
             raise FailpointError(f"The failpoint {name} was reached.")
         else:
-            raise UsageError(f"{VARIABLE} has an unknown action {action!r}.", "Use kill or error.")
+            raise UsageError(
+                f"{VARIABLE} has an unknown action {action!r}.", "Use kill, stop or error."
+            )

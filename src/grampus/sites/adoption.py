@@ -1,7 +1,8 @@
 """Adopting a cluster: looked at with copies of the user's files, judged, and recorded last.
 
 Failure and recovery: adopting has no journal, because it can be repeated. An interrupted command
-leaves files that the next one writes again, and no record.
+leaves files that the next one writes again and no record, or a site that no home controls yet: the
+next operation on it does.
 """
 
 from __future__ import annotations
@@ -16,15 +17,14 @@ from typing import Protocol
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.ports import CommandRunner
-from grampus.ceph.state_note import find_state_note
 from grampus.core.checks import Check
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.names import require_name
 from grampus.core.progress import Progress
 from grampus.hosts.remote.host_root import observe_digest
 from grampus.sites.access_files import write_access
-from grampus.sites.adoption_checks import classify_earlier_state
 from grampus.sites.cluster_checks import SiteAccess, observe_checks, observe_fsid
+from grampus.sites.controller_epoch import SiteController
 from grampus.sites.model import SiteSpec, parse_address_range, site_directory, site_tag
 from grampus.sites.required_caps import require_pool, require_user
 from grampus.sites.site_records import SiteRecords
@@ -61,6 +61,8 @@ class ClusterRunner(CommandRunner, Protocol):
 
 # Makes what runs Ceph's commands: of an image's root, a directory with the files, and the user.
 Connect = Callable[[Path, Path, str], ClusterRunner]
+# Makes what tells who controls a site: of its name, its pool, and its cluster.
+Control = Callable[[str, str, CephCluster], SiteController]
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ class Adoption:
         *,
         is_lab: Callable[[str], bool],
         connect: Connect,
+        control: Control,
     ) -> None:
         self._home = home
         self._records = records
@@ -121,6 +124,7 @@ class Adoption:
         self._progress = progress
         self._is_lab = is_lab
         self._connect = connect
+        self._control = control
 
     def examine(self, order: AdoptOrder) -> list[Check]:
         """The checks of a cluster that is not adopted yet; nothing is changed.
@@ -140,7 +144,10 @@ class Adoption:
             tempfile.TemporaryDirectory(prefix="grampus-site-") as directory,
             self._connected(order, image, Path(directory)) as cluster,
         ):
-            return self._look(cluster, order)[1]
+            checks = self._look(cluster, order)[1]
+            if all(one.verdict != "refused" for one in checks):
+                checks.append(self._control(order.name, order.pool, cluster).check())
+            return checks
 
     def adopt(self, order: AdoptOrder) -> Adopted:
         """Check the cluster and record the site. An adopted site may be adopted again.
@@ -179,7 +186,8 @@ class Adoption:
                 interface=order.interface,
             )
             self._records.put(spec)
-        return Adopted(spec, tuple(checks))
+            held = self._control(order.name, order.pool, cluster).ensure_held()
+        return Adopted(spec, (*checks, held))
 
     @contextmanager
     def _staging(self, name: str) -> Iterator[Path]:
@@ -211,9 +219,6 @@ class Adoption:
         if known is not None:
             self._require_same(known, order, fsid)
         checks = observe_checks(cluster, SiteAccess(order.name, order.user, order.pool))
-        if known is None and all(one.verdict != "refused" for one in checks):
-            has_note = find_state_note(cluster, order.name) is not None
-            checks.append(classify_earlier_state(order.name, has_note=has_note))
         return fsid, checks
 
     def require_order(self, order: AdoptOrder) -> AdoptOrder:

@@ -116,17 +116,3 @@ def classify_space(usage: Document, osd_map: Document, health: Document) -> Chec
             remedy,
         )
     return Check("space", "ok", f"{used_ratio:.0%} of the cluster is used.")
-
-
-def classify_earlier_state(site: str, *, has_note: bool) -> Check:
-    """Whether another state of Grampus has used the cluster under the site's name."""
-    if not has_note:
-        return Check("earlier state", "ok", f"No other Grampus uses the name '{site}' there.")
-    return Check(
-        "earlier state",
-        "warning",
-        f"Another GRAMPUS_HOME has used this cluster as the site '{site}'.",
-        "If it is lost, rebuild its records: "
-        f"grampus state rebuild --site {site}\nIf it is still used, choose another name: two of "
-        "them would fence each other's databases.",
-    )

@@ -1,10 +1,11 @@
-"""The records of a site: its cluster, and its hosts."""
+"""The records of a site: its cluster, its hosts, and the epoch in which this home controls it."""
 
 from __future__ import annotations
 
 import hashlib
 import ipaddress
 import re
+from datetime import datetime
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,6 +15,7 @@ from grampus.state.home import Home
 
 SITE_RECORD = "site"
 SITE_HOST_RECORD = "site-host"
+EPOCH_RECORD = "controller-epoch"
 DEFAULT_POOL = "databases"
 DEFAULT_USER = "grampus"
 # Where Grampus keeps its things on a host of a site, below a directory for each site.
@@ -60,6 +62,18 @@ class SiteHostSpec(BaseModel):
     identity: str | None = None  # a private key's file on the machine that Grampus runs on
     labels: dict[str, str] = Field(default_factory=dict)
     is_ready: bool = False  # all that it needs is there; until then nothing runs on it
+
+
+class ControllerEpoch(BaseModel):
+    """One epoch of a site, and who holds it; see `controller_epoch.py`."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    number: int
+    id: str  # no two holders have the same
+    machine: str
+    machine_id: str
+    since: datetime
 
 
 def site_tag(fsid: str, name: str) -> str:

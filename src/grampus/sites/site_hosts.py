@@ -20,6 +20,7 @@ from grampus.core.progress import Progress
 from grampus.core.units import format_bytes
 from grampus.hosts.port import CommandFailedError
 from grampus.hosts.process import read_command, run_command, write_command
+from grampus.hosts.remote.epoch_guard import HostEpoch
 from grampus.hosts.remote.host_checks import classify_machine, observe_argv
 from grampus.hosts.remote.host_root import (
     DIGEST_TIMEOUT_S,
@@ -87,8 +88,12 @@ class SiteHosts:
         connect: Callable[[SiteHostSpec], tuple[SshPlace, RemoteHost]],
         clock: Clock,
         progress: Progress,
+        *,
+        epoch: HostEpoch | None,
     ) -> None:
-        """`image` is the root of the site's host image on this machine."""
+        """`image` is the root of the site's host image on this machine; `epoch` the one in which
+        this home controls the site, or did."""
+        self._epoch = epoch
         self._home = home
         self._store = store
         self._site = site
@@ -136,6 +141,8 @@ class SiteHosts:
         with contextlib.closing(host):
             conf = (site_directory(self._home, self._site.name) / "ceph.conf").read_text()
             host.write_file(host.data_dir / "etc-ceph" / "ceph.conf", conf)
+            if self._epoch is not None:
+                host.set_epoch(self._epoch)
         ready = spec.model_copy(update={"is_ready": True})
         self._put(ready)
         return ready, checks

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.epoch_objects import EpochObjects
 from grampus.ceph.state_note import ensure_state_note_absent, generation_key
 from grampus.core.checks import Check
 from grampus.core.clock import Clock
@@ -29,6 +30,7 @@ from grampus.sites.adoption import (
 )
 from grampus.sites.cluster_access import SiteClusterRunner
 from grampus.sites.cluster_checks import SiteAccess, observe_checks, observe_fsid
+from grampus.sites.controller_epoch import SiteController
 from grampus.sites.model import SiteSpec, site_directory
 from grampus.sites.site_records import SiteRecords
 from grampus.state.home import Home
@@ -59,8 +61,12 @@ class SiteService:
         self._progress = progress
         self._connect = connect
         self._records = SiteRecords(store, in_use)
+        self._store = store
         self._adoption = Adoption(
-            home, self._records, images, progress, is_lab=is_lab, connect=connect
+            *(home, self._records, images, progress),
+            is_lab=is_lab,
+            connect=connect,
+            control=self._control,
         )
 
     def all(self) -> list[SiteSpec]:
@@ -109,12 +115,17 @@ class SiteService:
         try:
             cluster = CephCluster(runner, image_pools=(spec.pool,))
             observe_fsid(cluster, spec.user)
-            return observe_checks(cluster, SiteAccess(spec.name, spec.user, spec.pool))
+            checks = observe_checks(cluster, SiteAccess(spec.name, spec.user, spec.pool))
+            if all(one.verdict != "refused" for one in checks):
+                checks.append(self._control(spec.name, spec.pool, cluster).check())
+            return checks
         finally:
             runner.close()
 
     def forget(self, name: str) -> None:
-        """Remove the site's note in the cluster, its key here and its record; no data.
+        """Remove the site's notes in the cluster, its key here and its record; no data.
+
+        The notes stay if another home controls the site.
 
         A cluster that cannot be reached keeps its note; the progress says how to remove it.
         Raises NotFoundError, and RefusedError as `require_unused`.
@@ -132,11 +143,21 @@ class SiteService:
             with contextlib.suppress(OSError):
                 directory.parent.rmdir()
 
+    def _control(self, name: str, pool: str, cluster: CephCluster) -> SiteController:
+        return SiteController(
+            self._store, name, lambda: EpochObjects(cluster, pool, name), self._clock
+        )
+
     def _remove_note(self, spec: SiteSpec) -> None:
         try:
             runner = self.runner(spec)
             try:
-                ensure_state_note_absent(CephCluster(runner), spec.name)
+                cluster = CephCluster(runner)
+                controller = self._control(spec.name, spec.pool, cluster)
+                if controller.is_other():  # what is there is noted by the other one
+                    return
+                ensure_state_note_absent(cluster, spec.name)
+                controller.forget()
             finally:
                 runner.close()
         except GrampusError as error:

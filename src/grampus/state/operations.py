@@ -51,6 +51,8 @@ _OUTCOME = "UPDATE operations SET outcome = ? WHERE id = ?"
 _DETAIL = "UPDATE operations SET detail = ? WHERE id = ?"
 # How often what a step does is written down: others look at it, and each time costs a write.
 DETAIL_EVERY_S = 1.0
+# How old the answer may be that this machine still controls the site, before a step.
+CONTROLLER_SEEN_S = 1.0
 _log = logging.getLogger("grampus.operations")
 
 
@@ -116,15 +118,19 @@ class OperationJournal:
         actor: str = "",
         process: str = "",
         require_current: Callable[[Operation], None] = lambda _: None,
+        require_controller: Callable[[float], None] = lambda _: None,
         room: JournalRoom | None = None,
     ) -> None:
         """`actor` is who asks for the operations that are begun here; empty: nobody knows.
         `process` describes this process to those who look at them (`operations/watching.py`).
 
         `require_current` is called before an operation that was found is finished or undone. It
-        raises when the state may be a copy of an earlier time (INV-58).
+        raises when the state may be a copy of an earlier time (INV-58). `require_controller` is
+        called before each operation, step and undo, with the age in seconds that its answer may
+        have. It raises when another machine controls the site (INV-93).
         """
         self._require_current = require_current
+        self._require_controller = require_controller
         self._room = room
         self._store = store
         self._clock = clock
@@ -155,12 +161,14 @@ class OperationJournal:
 
         `identity` is kept with it. `takes` is a name that the operation gives to something new:
         it stays reserved until the operation ends. Raises RefusedError with code `name-held` when
-        another operation, on a volume or on a database, is on that name or takes it, and with code
-        `home-full` when there is no room to record it. What an operation that has begun begins
-        itself is never refused for that.
+        another operation, on a volume or on a database, is on that name or takes it, with code
+        `home-full` when there is no room to record it, and what `require_controller` raises. What
+        an operation that has begun begins itself is never refused for the last two.
         """
-        if self._room is not None and not is_within_operation():
-            self._room.require_room(kind)
+        if not is_within_operation():
+            self._require_controller(0.0)
+            if self._room is not None:
+                self._room.require_room(kind)
         now = self._clock.now().isoformat()
         with self._store.transaction() as connection:
             if takes:
@@ -219,6 +227,7 @@ class OperationJournal:
         that is applied `until` the step of that name only.
         """
         if operation.is_found:
+            self._require_controller(0.0)
             self._require_current(operation)
         title = ""
         try:
@@ -228,6 +237,7 @@ class OperationJournal:
                     self._mark(operation, "running", step)
                     return
                 progress.phase(step.title)
+                self._require_controller(CONTROLLER_SEEN_S)
                 _log.info("operation.step", extra=_fields(operation, step))
                 undo_on_failure = undo_on_failure and step.name != no_way_back
                 self._mark(operation, "running", step)
@@ -251,7 +261,8 @@ class OperationJournal:
     def undo(
         self, operation: Operation, steps: Sequence[Step], progress: Progress, *, error: str
     ) -> None:
-        """Undo every step, last first."""
+        """Undo every step, last first; not what another machine controls now."""
+        self._require_controller(0.0)
         if operation.is_found:
             self._require_current(operation)
         for step in reversed(steps):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from grampus.ceph.cluster import CephCluster
 from grampus.cli.app import command, make_noun
 from grampus.cli.composition.lab import LabSession
 from grampus.cli.housekeeping import telling_of_space
@@ -18,8 +19,17 @@ from grampus.core.processes import OperationProcess, parse_process
 from grampus.databases.rebuild.noting import RecordsNoting
 from grampus.lab.model import LAB_RECORD
 from grampus.operations.watching import CONTROLLER_COMMAND
-from grampus.sites.model import SITE_HOST_RECORD, SITE_RECORD, SiteHostSpec, SiteSpec
+from grampus.sites.model import (
+    SITE_HOST_RECORD,
+    SITE_RECORD,
+    ControllerEpoch,
+    SiteHostSpec,
+    SiteSpec,
+)
 from grampus.state.history import OperationHistory
+from tests.fakes.clock import NEW_YEAR
+from tests.fakes.commands import PlayedCommands
+from tests.fakes.epoch_objects import FakeEpochObjects
 from tests.fakes.progress import RecordedProgress
 from tests.unit.lab.test_model import make_spec
 
@@ -102,6 +112,82 @@ def test_what_changes_on_a_site_is_noted_as_on_a_lab(
     session.store.put(SITE_RECORD, "test", "test", SITE)
     note_records(session)
     assert noted == ["noted"]
+
+
+@pytest.fixture
+def epochs(session: LabSession, monkeypatch: pytest.MonkeyPatch) -> FakeEpochObjects:
+    """Those of the site `test`, which the session works on."""
+    session.store.put(SITE_RECORD, "test", "test", SITE)
+    objects = FakeEpochObjects("test")
+
+    class Cluster(PlayedCommands):
+        def play(self, argv: list[str], stdin: str | None) -> str:
+            said = objects.play(argv, stdin)
+            assert said is not None, argv
+            return said
+
+    monkeypatch.setattr(LabSession, "cluster", lambda _: CephCluster(Cluster()))
+    return objects
+
+
+def take_over_elsewhere(epochs: FakeEpochObjects) -> None:
+    number = len(epochs.objects) + 1
+    other = ControllerEpoch(
+        number=number, id="x", machine="admin2", machine_id="other", since=NEW_YEAR
+    )
+    assert epochs.create(number, other.model_dump_json())
+
+
+def test_operations_on_a_site_need_its_last_epoch(
+    session: LabSession, epochs: FakeEpochObjects
+) -> None:
+    session.journal.begin("db.create", "test", "shop", {})
+    assert len(epochs.objects) == 1
+    take_over_elsewhere(epochs)
+    with pytest.raises(RefusedError, match="controlled from admin2") as refused:
+        session.journal.begin("db.create", "test", "other", {})
+    assert refused.value.code == "superseded"
+    assert session.is_superseded()
+    session.take_over()
+    session.journal.begin("db.create", "test", "other", {})
+    assert session.own_epoch() == ControllerEpoch.model_validate_json(epochs.find(1) or "")
+
+
+def test_hosts_get_commands_in_the_epoch_of_the_session(
+    session: LabSession, epochs: FakeEpochObjects
+) -> None:
+    session.store.put(SITE_HOST_RECORD, "test", "db1", site_host("db1", is_ready=True))
+    never = session.fleet()
+    session.require_controller()
+    first = session.fleet()
+    assert session.fleet() is first
+    session.take_over()
+    second = session.fleet()
+    places = [fleet.host("db1")._place.epoch for fleet in (never, first, second)]
+    assert [place.number for place in places] == [0, 1, 2]
+
+
+def test_a_superseded_home_notes_nothing_on_images(
+    session: LabSession, epochs: FakeEpochObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    progress = RecordedProgress()
+    monkeypatch.setattr(session, "progress", progress)
+    session.store.put("database", "test", "shop", SITE)  # whatever it is, it is not noted yet
+    take_over_elsewhere(epochs)
+    monkeypatch.setattr(
+        "grampus.databases.rebuild.noting.decide_unwritten", lambda *_: {"shop": SITE}
+    )
+    note_records(session)
+    [said] = progress.notes
+    assert "controlled from admin2" in said
+
+
+def test_the_epochs_of_a_lab_are_nobodys_business(session: LabSession) -> None:
+    session.store.put(LAB_RECORD, "test", "test", make_spec())
+    session.require_controller()
+    session.take_over()
+    assert session.own_epoch() is None
+    assert not session.is_superseded()
 
 
 @pytest.fixture

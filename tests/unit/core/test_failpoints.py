@@ -76,3 +76,17 @@ def test_kill_is_as_sudden_as_a_power_cut(setting: str, code: int, said: str) ->
         check=False,
     )
     assert (child.returncode, child.stdout) == (code, said)
+
+
+def test_stop_waits_until_somebody_lets_it_go_on() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD],
+        env={**os.environ, VARIABLE: "db.create/image/after=stop"},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+        _, status = os.waitpid(child.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        child.send_signal(signal.SIGCONT)
+        assert child.communicate(timeout=30)[0] == "before\nafter\n"
+        assert child.returncode == 0

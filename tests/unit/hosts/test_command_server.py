@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -193,3 +196,83 @@ def test_who_is_told_to_end_has_servers_left_to_undo_with(host: Host, tmp_path: 
         assert long.result(LONG_S).returncode != 0
     assert host.run("true").returncode == 0
     assert host.started == 2, "the server that had nothing to do lives"
+
+
+# -- of whom nothing is heard ----------------------------------------------------------------------
+
+PROGRAM = resources.files("grampus.hosts.command_server").joinpath("program.py")
+
+
+class Asker:
+    """A server, asked by hand."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM.read_text()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def ask(self, *argv: str, silence_s: float) -> None:
+        document = {"argv": argv, "stdin": None, "silence_s": silence_s}
+        content = json.dumps(document).encode()
+        self.send(struct.pack(">I", len(content)) + content)
+
+    def send(self, content: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(content)
+        self.process.stdin.flush()
+
+    def answer(self) -> bytes:
+        """What the command said."""
+        assert self.process.stdout is not None
+        (size,) = struct.unpack(">I", self.process.stdout.read(4))
+        head = json.loads(self.process.stdout.read(size))
+        return self.process.stdout.read(head["stdout_bytes"] + head["stderr_bytes"])
+
+
+@pytest.fixture
+def asker() -> Iterator[Asker]:
+    made = Asker()
+    yield made
+    made.process.communicate(timeout=LONG_S)
+
+
+def test_a_command_whose_asker_is_silent_is_ended(asker: Asker, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    asker.ask("sh", "-c", f"echo $$ > {note}; exec sleep 60", silence_s=0.5)
+    # The connection stays open, as that of a machine without power does.
+    assert asker.process.wait(LONG_S) == 0
+    assert asker.process.stderr is not None
+    assert b"silent" in asker.process.stderr.read()
+    assert wait_until_gone(int(note.read_text()))
+
+
+def test_a_command_goes_on_while_its_asker_says_something(asker: Asker, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    asker.ask("sh", "-c", f"cat {go}; echo done", silence_s=1.0)
+    until_s = time.monotonic() + 2.0
+    while time.monotonic() < until_s:
+        # A part of an empty document, too: a network may deliver it so.
+        asker.send(bytes(3))
+        asker.send(bytes(1))
+        assert asker.process.poll() is None
+        time.sleep(0.1)
+    asker.send(bytes(2))
+    go.write_text("")
+    asker.send(bytes(2))
+    assert asker.answer() == b"done\n"
+    # What comes late is not taken for a part of the next request.
+    asker.send(bytes(4))
+    asker.ask("echo", "next", silence_s=30.0)
+    assert asker.answer() == b"next\n"
+
+
+def test_who_waits_long_says_so(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("grampus.hosts.command_server.client.ALIVE_EVERY_S", 0.1)
+    monkeypatch.setattr("grampus.hosts.command_server.client.SILENCE_S", 1.0)
+    assert host.run("sh", "-c", "sleep 2; echo done").stdout == "done\n"
+    assert host.run("echo", "next").stdout == "next\n"
+    assert host.started == 1

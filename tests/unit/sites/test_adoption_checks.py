@@ -9,7 +9,6 @@ import pytest
 from grampus.sites.adoption_checks import (
     Check,
     classify_clocks,
-    classify_earlier_state,
     classify_health,
     classify_release,
     classify_space,
@@ -153,8 +152,3 @@ def test_other_users() -> None:
     assert check.verdict == "warning"
     assert "4 images" in check.sentence
     assert "a, b, c, ..." in check.sentence
-
-
-def test_earlier_states() -> None:
-    assert classify_earlier_state("prod", has_note=False).verdict == "ok"
-    assert classify_earlier_state("prod", has_note=True).verdict == "warning"

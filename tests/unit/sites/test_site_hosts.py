@@ -12,6 +12,7 @@ from grampus.core.clock import SystemClock
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.progress import SilentProgress
 from grampus.hosts.port import HostUnreachableError
+from grampus.hosts.remote.epoch_guard import HostEpoch
 from grampus.hosts.remote.remote_host import RemoteHost, RemoteHostPlace
 from grampus.hosts.remote.ssh import SshPlace
 from grampus.sites.model import SITE_HOST_RECORD, SiteHostSpec, SiteSpec
@@ -46,7 +47,8 @@ class Place:
         (image / "file").write_text("content")
         self.home, self.store = Home(tmp_path / "home"), Store(None)
         self.hosts = SiteHosts(
-            *(self.home, self.store, SITE, image, self._connect, SystemClock(), SilentProgress())
+            *(self.home, self.store, SITE, image, self._connect, SystemClock(), SilentProgress()),
+            epoch=HostEpoch(SITE.tag, 1, "holder"),
         )
         machine = {**GOOD, "clock": str(SystemClock().now().timestamp())}
         self.ssh.answer("grampus-check", "".join(f"{k} {v}\n" for k, v in machine.items()))

@@ -20,6 +20,7 @@ from grampus.state.home import Home
 from grampus.state.store import Store
 from tests.fakes.clock import FakeClock
 from tests.fakes.commands import FakeRunner, Output, Reply
+from tests.fakes.epoch_objects import FakeEpochObjects
 
 from .test_adoption_checks import HOSTS, POOL, rule_of, versions_of
 
@@ -51,11 +52,15 @@ class Cluster(FakeRunner):
                 "ceph osd crush rule dump --format json": [rule_of(HOSTS)],
                 "rbd ls --format json databases": [],
                 "rbd namespace ls --format json databases": [{"name": "shop.0a1b2c3d"}],
-                "ceph config-key get grampus/prod/generation": Output(1, "", "Error ENOENT: "),
                 "ceph config-key rm grampus/prod/generation": "",
             }
         )
         self.open_runners = 0
+        self.epochs = FakeEpochObjects()
+
+    def play(self, argv: list[str], stdin: str | None) -> Reply:
+        said = self.epochs.play(argv, stdin)
+        return super().play(argv, stdin) if said is None else said
 
     def answer(self, line: str, reply: Reply | Callable[[], Reply]) -> None:
         assert line in self.table
@@ -169,14 +174,23 @@ def test_another_cluster_of_the_same_name(world: World) -> None:
     assert refused.value.code == "site-exists"
 
 
-def test_another_grampus_with_the_same_name(world: World) -> None:
-    note = '{"state": "abc", "number": 3}'
-    world.cluster.answer("ceph config-key get grampus/prod/generation", note)
-    verdicts = {one.name: one.verdict for one in world.service.adopt(world.order()).checks}
-    assert verdicts["earlier state"] == "warning"
-    # Ours from now on.
-    again = world.service.adopt(world.order())
-    assert "earlier state" not in {one.name for one in again.checks}
+def test_another_home_that_controls_the_site(world: World, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    first = World(tmp_path / "other", cluster=world.cluster)
+    first.service.adopt(first.order())
+    for checks in (
+        world.service.examine(world.order()),
+        world.service.adopt(world.order()).checks,
+        world.service.check("prod"),
+    ):
+        (check,) = (one for one in checks if one.verdict == "warning")
+        assert "controlled from another GRAMPUS_HOME" in check.sentence
+        assert "grampus state rebuild --site prod" in check.remedy
+    # What the other one needs stays.
+    world.service.forget("prod")
+    assert world.cluster.epochs.objects
+    assert "ceph config-key rm grampus/prod/generation" not in world.cluster.asked
+    assert {one.verdict for one in first.service.check("prod")} == {"ok"}
 
 
 def test_a_site_in_use_keeps_its_image_and_pool(world: World) -> None:
@@ -298,6 +312,7 @@ def test_forget(world: World) -> None:
     assert world.service.all() == []
     assert not (world.home.root / "sites").exists()
     assert "ceph config-key rm grampus/prod/generation" in world.cluster.asked
+    assert world.cluster.epochs.objects == {}
 
 
 def test_forget_without_the_cluster(world: World) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from grampus.core.errors import GrampusError
+from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.failpoints import VARIABLE, FailpointError
 from grampus.core.progress import SilentProgress
 from grampus.state.operations import Operation, OperationJournal, Step
@@ -291,3 +291,61 @@ def test_the_error_of_a_command_names_what_it_was_for(tmp_path: Path) -> None:
         "`rbd snap` failed on h1: no. This was the step \"Take it\" for 'shop'."
     )
     store.close()
+
+
+# -- another machine controls the site -------------------------------------------------------------
+
+
+class Controlled:
+    """Says who controls the site: this machine, for the first `lasts` questions."""
+
+    def __init__(self, lasts: int) -> None:
+        self.left = lasts
+        self.ages_s: list[float] = []
+
+    def __call__(self, seen_within_s: float) -> None:
+        self.ages_s.append(seen_within_s)
+        self.left -= 1
+        if self.left < 0:
+            raise RefusedError("It is controlled from admin2.", code="superseded")
+
+
+def test_who_does_not_control_the_site_begins_nothing(store: Store) -> None:
+    journal = OperationJournal(store, FakeClock(), require_controller=Controlled(0))
+    with pytest.raises(RefusedError, match="admin2"):
+        journal.begin("cake.bake", "sea", "sponge", {})
+    assert journal.unfinished("sea") == []
+
+
+@pytest.mark.parametrize("lasts", [1, 2])
+def test_who_is_taken_over_from_goes_no_step_further_and_undoes_nothing(
+    store: Store, lasts: int
+) -> None:
+    done: list[str] = []
+    steps = [
+        Step(
+            name,
+            name,
+            apply=lambda name=name: done.append(name),
+            undo=lambda name=name: done.append(f"undo {name}"),
+        )
+        for name in ("first", "second")
+    ]
+    controlled = Controlled(lasts)
+    journal = OperationJournal(store, FakeClock(), require_controller=controlled)
+    operation = journal.begin("cake.bake", "sea", "sponge", {})
+    with pytest.raises(RefusedError, match="admin2"):
+        journal.apply(operation, steps, SilentProgress(), undo_on_failure=True)
+    assert done == ["first", "second"][: lasts - 1]
+    (left,) = journal.unfinished("sea")
+    assert left.status == "running"
+    assert controlled.ages_s[0] == 0.0
+    # Nor does a later command of this machine.
+    later = OperationJournal(store, FakeClock(), require_controller=Controlled(0))
+    for settle in (
+        lambda: later.apply(left, steps, SilentProgress(), undo_on_failure=False),
+        lambda: later.undo(left, steps, SilentProgress(), error="late"),
+    ):
+        with pytest.raises(RefusedError, match="admin2"):
+            settle()
+    assert done == ["first", "second"][: lasts - 1]

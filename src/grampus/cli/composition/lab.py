@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.ports import CommandRunner
@@ -26,7 +26,14 @@ from grampus.lab.images.cache import HostImages
 from grampus.lab.labs import LabService
 from grampus.lab.model import LabSpec
 from grampus.operations.runner import OperationRunner
-from grampus.sites.model import SITE_HOST_RECORD, SITE_RECORD, SiteHostSpec, SiteSpec
+from grampus.sites.model import (
+    EPOCH_RECORD,
+    SITE_HOST_RECORD,
+    SITE_RECORD,
+    ControllerEpoch,
+    SiteHostSpec,
+    SiteSpec,
+)
 from grampus.state.generation import StateGeneration
 from grampus.state.home import Home
 from grampus.state.home_space import HomeSpace
@@ -35,6 +42,9 @@ from grampus.state.operations import Operation, OperationJournal
 from grampus.state.store import Store
 from grampus.state.stored import copy_of_lab
 from grampus.state.unsettled import UnsettledWork
+
+if TYPE_CHECKING:
+    from grampus.sites.controller_epoch import SiteController
 
 # The data directories of a checkout (this package is installed in place, see Makefile).
 CHECKOUT = Path(__file__).resolve().parents[4]
@@ -60,8 +70,8 @@ class SiteRunner(CommandRunner, Protocol):
         """End what waits for the next command."""
 
 
-# What a fleet is made of: one made of the same is the same.
-FleetKey = tuple[LabSpec | SiteSpec, tuple[SiteHostSpec, ...]]
+# What a fleet is made of: one made of the same is the same. The last is the controller's epoch.
+FleetKey = tuple[LabSpec | SiteSpec, tuple[SiteHostSpec, ...], ControllerEpoch | None]
 
 
 class KeptFleet:
@@ -157,9 +167,7 @@ class LabSession:
 
     def close(self) -> None:
         """Release the store and what waits on the hosts, for whoever makes many sessions."""
-        if self._fleet is not None:
-            self._fleet[1].close()
-            self._fleet = None
+        self._close_hosts()
         if self._own_runner is not None:
             self._own_runner.close()
             self._own_runner = None
@@ -169,6 +177,11 @@ class LabSession:
             self._watch = None
             self._journal = None
             self._runner = None
+
+    def _close_hosts(self) -> None:
+        if self._fleet is not None:
+            self._fleet[1].close()
+            self._fleet = None
 
     @property
     def journal(self) -> OperationJournal:
@@ -181,6 +194,7 @@ class LabSession:
                 actor=observe_actor(),
                 process=_own_process().render(),
                 require_current=self._require_current,
+                require_controller=self.require_controller,
                 room=self.space,
             )
             self.progress.report = self._journal.detail
@@ -209,6 +223,39 @@ class LabSession:
             generation = StateGeneration(self.store, self.home)
             self._watch = StateWatch(generation, self.lab_name, self.cluster)
         return self._watch
+
+    def own_epoch(self) -> ControllerEpoch | None:
+        """The epoch of a site that this home holds, or held; a lab has none."""
+        return self.store.get(EPOCH_RECORD, self.lab_name, self.lab_name, ControllerEpoch)
+
+    def require_controller(self, seen_within_s: float = 0.0) -> None:
+        """Raise RefusedError with code `superseded` when another home controls the site; a lab has
+        one. Errors as `SiteController.require`."""
+        site = self.find_site()
+        if site is not None:
+            self.site_controller(site).require(seen_within_s)
+
+    def take_over(self) -> None:
+        """Control the site from here on; a lab has one home. Raises GrampusError."""
+        site = self.find_site()
+        if site is not None:
+            self.site_controller(site).take_over()
+            self._close_hosts()
+
+    def is_superseded(self) -> bool:
+        """Whether another home controls the site. Raises GrampusError when nobody says."""
+        site = self.find_site()
+        return site is not None and self.site_controller(site).is_other()
+
+    def site_controller(self, site: SiteSpec) -> SiteController:
+        """Who controls the site."""
+        # Imported for sites alone.
+        epochs = import_module("grampus.ceph.epoch_objects").EpochObjects
+        controller = import_module("grampus.sites.controller_epoch").SiteController
+        made: SiteController = controller(
+            self.store, site.name, lambda: epochs(self.cluster(), site.pool, site.name), self.clock
+        )
+        return made
 
     def _require_current(self, operation: Operation) -> None:
         # What becomes of a lab that was half made needs no cluster.
@@ -273,7 +320,7 @@ class LabSession:
         hosts: tuple[SiteHostSpec, ...] = ()
         if isinstance(place, SiteSpec):
             hosts = tuple(host for host in self.site_hosts() if host.is_ready)
-        key = (place, hosts)
+        key = (place, hosts, self.own_epoch())
         if self._kept_fleet is not None:
             return self._kept_fleet.of(key, self._make_fleet)
         if self._fleet is None or self._fleet[0] != key:
@@ -289,12 +336,12 @@ class LabSession:
         return self.store.all(SITE_HOST_RECORD, self.lab_name, SiteHostSpec).values()
 
     def _make_fleet(self, key: FleetKey) -> KeepingFleet:
-        place, hosts = key
+        place, hosts, epoch = key
         if isinstance(place, LabSpec):
             return self.lab().fleet(place)
         # Imported for sites alone.
         fleet: KeepingFleet = import_module("grampus.cli.composition.site_hosts").site_fleet(
-            self.home, place, hosts
+            self.home, place, hosts, epoch
         )
         return fleet
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 from grampus.cli.composition.session import Session
@@ -15,17 +17,19 @@ from grampus.databases.failover.probing import (
     parse_probe,
     probe_argv,
 )
+from grampus.hosts.remote.epoch_guard import HostEpoch
 from grampus.hosts.remote.remote_fleet import RemoteFleet
 from grampus.hosts.remote.remote_host import RemoteHost, RemoteHostPlace
 from grampus.hosts.remote.ssh import SshPlace
 from grampus.lab.images.cache import HostImages
 from grampus.sites.cluster_access import SiteClusterRunner
-from grampus.sites.model import SiteHostSpec, SiteSpec, site_directory
+from grampus.sites.model import ControllerEpoch, SiteHostSpec, SiteSpec, site_directory
 from grampus.sites.site_hosts import SiteHosts
 from grampus.state.home import Home
 
 # What need not survive a restart of this machine. A path of a socket has at most 107 characters.
 _RUN = Path("/run/grampus")
+_NEVER = datetime.fromtimestamp(0, UTC)
 
 
 def site_hosts(session: Session, site: SiteSpec) -> SiteHosts:
@@ -34,10 +38,12 @@ def site_hosts(session: Session, site: SiteSpec) -> SiteHosts:
     def connect(host: SiteHostSpec) -> tuple[SshPlace, RemoteHost]:
         return ssh_place(session.home, site, host), remote_host(session.home, site, host)
 
+    epoch = session.own_epoch()
     image = require_image_root(session.home, session.images, site, session.progress)
     return SiteHosts(
         *(session.home, session.store, site, image),
         *(connect, session.clock, session.progress),
+        epoch=None if epoch is None else host_epoch(site, epoch),
     )
 
 
@@ -67,9 +73,10 @@ def site_runner(
     return SiteClusterRunner(root, site_directory(home, site.name), site.user)
 
 
-def reach_from(session: Session, host: str, mons: Sequence[str]) -> Check:
-    """Whether a host reaches the MONs (`ADDRESS:PORT`)."""
-    found = session.fleet().host(host).run(probe_argv(mons, PROBE_PATIENCE_S), check=False)
+def reach_from(home: Home, site: SiteSpec, host: SiteHostSpec, mons: Sequence[str]) -> Check:
+    """Whether a host reaches the MONs (`ADDRESS:PORT`), whoever controls the site."""
+    with closing(remote_host(home, site, host)) as reached:
+        found = reached.run(probe_argv(mons, PROBE_PATIENCE_S), check=False)
     answers = parse_probe(found.stdout)
     silent = [mon for mon in mons if answers.get(mon) not in ("greets", "listens")]
     if not silent:
@@ -95,8 +102,10 @@ def ssh_place(home: Home, site: SiteSpec, host: SiteHostSpec) -> SshPlace:
     )
 
 
-def remote_host(home: Home, site: SiteSpec, host: SiteHostSpec) -> RemoteHost:
-    """One host of a site."""
+def remote_host(
+    home: Home, site: SiteSpec, host: SiteHostSpec, epoch: ControllerEpoch | None = None
+) -> RemoteHost:
+    """One host of a site; without an `epoch` it obeys commands whoever controls the site."""
     _control_directory(site).mkdir(mode=0o700, parents=True, exist_ok=True)
     return RemoteHost(
         RemoteHostPlace(
@@ -107,13 +116,26 @@ def remote_host(home: Home, site: SiteSpec, host: SiteHostSpec) -> RemoteHost:
             tag=site.tag,
             image_id=site.image_id,
             interface=site.interface,
+            epoch=None if epoch is None else host_epoch(site, epoch),
         )
     )
 
 
-def site_fleet(home: Home, site: SiteSpec, hosts: Sequence[SiteHostSpec]) -> RemoteFleet:
-    """The hosts that Grampus may use."""
-    return RemoteFleet([remote_host(home, site, one) for one in hosts], site.database_addresses())
+def host_epoch(site: SiteSpec, epoch: ControllerEpoch) -> HostEpoch:
+    """The epoch as hosts know it."""
+    return HostEpoch(site.tag, epoch.number, epoch.id)
+
+
+def site_fleet(
+    home: Home, site: SiteSpec, hosts: Sequence[SiteHostSpec], epoch: ControllerEpoch | None
+) -> RemoteFleet:
+    """The hosts that Grampus may use, given commands in this epoch.
+
+    Who has never controlled the site has none: hosts that obey a controller refuse it.
+    """
+    none = ControllerEpoch(number=0, id="none", machine="", machine_id="", since=_NEVER)
+    made = [remote_host(home, site, one, epoch or none) for one in hosts]
+    return RemoteFleet(made, site.database_addresses())
 
 
 def _control_directory(site: SiteSpec) -> Path:

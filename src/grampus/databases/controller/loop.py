@@ -23,6 +23,8 @@ from grampus.databases.controller.due_jobs import (
 # A job that was at work when the controller was stopped gets so long to end; what it was at is
 # journaled, so the next command ends it.
 STOP_GRACE_S = 20.0
+# The error of a controller that another one has taken over from.
+SUPERSEDED = "superseded"
 Tell = Callable[[str, ControllerEvent], None]  # the job's name, and what it met
 
 
@@ -57,13 +59,17 @@ class JobRunner(Generic[SessionT]):
     def run_once(self) -> list[ControllerEvent]:
         """One run: all that it met, of which the news is told.
 
-        When another command has the lab to itself (`lab up`), the run is left out.
+        When another command has the lab to itself (`lab up`), the run is left out. Raises
+        RefusedError with code `superseded` when another machine controls the site.
         """
         try:
             with self._open_session() as session:
                 events = self._job.run(session)
         except (GrampusError, OSError) as error:
-            if isinstance(error, GrampusError) and error.code == "busy":
+            code = error.code if isinstance(error, GrampusError) else ""
+            if code == SUPERSEDED:
+                raise
+            if code == "busy":
                 return []
             self._failures += 1
             failure = failure_of("", error)
@@ -109,7 +115,8 @@ class Controller(Generic[SessionT]):
         return [event for runner in self._runners for event in runner.run_once()]
 
     def run(self, stop: StopSignal) -> None:
-        """All jobs until `stop` is set. Raises what a job raised that is no GrampusError."""
+        """All jobs until `stop` is set. Raises what a job raised that is no GrampusError, or what
+        says that the controller is superseded."""
         for runner in self._runners:
             thread = threading.Thread(
                 target=self._serve, args=(runner, stop), name=runner.name, daemon=True

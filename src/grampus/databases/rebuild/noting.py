@@ -7,6 +7,8 @@ digest what an image has not been told.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.image_notes import write_notes
 from grampus.ceph.state_note import generation_key
@@ -29,8 +31,17 @@ class RecordsNoting:
     """What the images of one lab or cluster have been told."""
 
     def __init__(
-        self, store: Store, lab: str, cluster: CephCluster, generation: StateGeneration
+        self,
+        store: Store,
+        lab: str,
+        cluster: CephCluster,
+        generation: StateGeneration,
+        *,
+        require_controller: Callable[[], None] = lambda: None,
     ) -> None:
+        """`require_controller` raises when another machine controls the site: what is noted then
+        would replace what that one has noted."""
+        self._require_controller = require_controller
         self._generation = generation
         self._store = store
         self._lab = lab
@@ -59,6 +70,7 @@ class RecordsNoting:
         told = {digest_of(note): name for name, note in unwritten.items()}
         written = []
         if unwritten:
+            self._require_controller()
             generation = generation_key(self._lab), self._generation.advance().model_dump_json()
             written = write_notes(self._cluster, list(unwritten.values()), generation)
         done = set()

@@ -20,6 +20,9 @@ from grampus.hosts.process import did_not_end, end_command, let_rest, serving, s
 # Commands at once of one Grampus on one host; those beyond wait for a server of their own, which
 # is not kept.
 KEPT_SERVERS = 2
+# How often a server is told that somebody still waits for its command, and after which silence it
+# ends the command: long enough for a network that loses packets, and for a machine that is busy.
+ALIVE_EVERY_S, SILENCE_S = 4.0, 20.0
 # What is read of the stderr of a server that ended: why it could not be started.
 STDERR_READ_BYTES = 16 * 1024
 _PROGRAM = resources.files("grampus.hosts.command_server").joinpath("program.py")
@@ -123,7 +126,7 @@ class _Server:
 
     def ask(self, argv: Sequence[str], stdin: str | None, deadline: float) -> CommandResult:
         """Run one command. Raises TimeoutError at the deadline (of `time.monotonic`)."""
-        document = json.dumps({"argv": list(argv), "stdin": stdin}).encode()
+        document = _render_request(argv, stdin)
         with serving(self._process):
             return self._answer_to(argv, document, deadline)
 
@@ -158,12 +161,20 @@ class _Server:
             tuple(argv), self._process.returncode or 255, "", said.decode(errors="replace")
         )
 
+    def _say_alive(self) -> None:
+        """An empty document. A pipe takes it whole or, when it is full, not at all."""
+        assert self._process.stdin is not None  # noqa: S101 - it was started with a pipe
+        # A server that has ended is found out by reading.
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):
+            os.write(self._process.stdin.fileno(), struct.pack(">I", 0))
+
     def _write(self, content: bytes, deadline: float) -> None:
         assert self._process.stdin is not None  # noqa: S101 - it was started with a pipe
         descriptor = self._process.stdin.fileno()
         view = memoryview(content)
         while view:
-            _wait(descriptor, select.POLLOUT, deadline)
+            while not _is_ready(descriptor, select.POLLOUT, deadline):
+                pass
             with contextlib.suppress(BlockingIOError):
                 view = view[os.write(descriptor, view) :]
 
@@ -172,7 +183,8 @@ class _Server:
         descriptor = self._process.stdout.fileno()
         content = bytearray()
         while len(content) < size:
-            _wait(descriptor, select.POLLIN, deadline)
+            while not _is_ready(descriptor, select.POLLIN, deadline):
+                self._say_alive()
             with contextlib.suppress(BlockingIOError):
                 chunk = os.read(descriptor, size - len(content))
                 if not chunk:
@@ -181,8 +193,17 @@ class _Server:
         return bytes(content)
 
 
-def _wait(descriptor: int, event: int, deadline: float) -> None:
+def _render_request(argv: Sequence[str], stdin: str | None) -> bytes:
+    return json.dumps({"argv": list(argv), "stdin": stdin, "silence_s": SILENCE_S}).encode()
+
+
+def _is_ready(descriptor: int, event: int, deadline: float) -> bool:
+    """Whether it is within ALIVE_EVERY_S. Raises TimeoutError when it is not at the deadline."""
+    left_s = deadline - time.monotonic()
     poll = select.poll()
     poll.register(descriptor, event)
-    if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+    if poll.poll(max(0.0, min(left_s, ALIVE_EVERY_S)) * 1000):
+        return True
+    if left_s <= ALIVE_EVERY_S:
         raise TimeoutError
+    return False

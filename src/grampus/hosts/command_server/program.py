@@ -2,11 +2,14 @@
 
 Started as `python3 -c` with this file's text, so it needs nothing but a Python of 3.9 or later.
 Of a request and of an answer the first four bytes are the length of a JSON document. A request
-is `{"argv": [...], "stdin": "..." or null}`; an answer is `{"returncode": n, "stdout_bytes": n,
-"stderr_bytes": n}`, and these bytes follow it.
+is `{"argv": [...], "stdin": "..." or null, "silence_s": n}`; an answer is `{"returncode": n,
+"stdout_bytes": n, "stderr_bytes": n}`, and these bytes follow it. While a command runs, whoever
+asked for it sends an empty document (length 0) every few seconds. A command whose asker is silent
+for `silence_s` is ended, and this with it: a machine that lost its power or its network ends no
+connection.
 
 A script for Python (`python3 -c`) runs in a fork of this process, which has Ceph's libraries
-loaded already. When stdin ends or TERM comes, the command that runs is ended, and this with it.
+loaded already. When stdin ends or TERM comes, the command that runs is ended, too.
 """
 
 from __future__ import annotations
@@ -20,10 +23,12 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 import traceback
 from typing import Any
 
 TERM_GRACE_S = 3.0
+_HEADER_BYTES = 4
 # As `runc exec` ends when the program is not there.
 CANNOT_START = 255
 # Libraries that are worth loading once, when a script names them.
@@ -32,6 +37,34 @@ SLOW_LIBRARIES = ("rados", "rbd", "socket")
 
 class Gone(BaseException):
     """Nobody waits for the answer any more."""
+
+
+class Asker:
+    """Whoever asked for the command that runs: when we last heard of them.
+
+    `silence_s`: how long they may say nothing.
+    """
+
+    def __init__(self, silence_s: float) -> None:
+        self._silence_s = silence_s
+        self._heard_s = time.monotonic()
+        self._extra_bytes = 0
+
+    def left_s(self) -> float:
+        """Seconds until they count as gone."""
+        return max(0.0, self._heard_s + self._silence_s - time.monotonic())
+
+    def listen(self) -> None:
+        """Take what they have sent. Raises Gone at the end of stdin."""
+        chunk = os.read(0, 4096)
+        if not chunk:
+            raise Gone
+        self._heard_s = time.monotonic()
+        self._extra_bytes += len(chunk)
+
+    def rest_bytes(self) -> int:
+        """How much of an empty document is still on its way."""
+        return -self._extra_bytes % _HEADER_BYTES
 
 
 class Command:
@@ -152,10 +185,13 @@ def run_script(script: str, arguments: list[str]) -> int:
     return code
 
 
-def finish(command: Command, content: bytes, leaving: int) -> tuple[int, bytes, bytes]:
+def finish(
+    command: Command, content: bytes, leaving: int, asker: Asker
+) -> tuple[int, bytes, bytes]:
     """Feed the command, gather what it says, and wait for its end: (status, stdout, stderr).
 
-    Raises Gone when our own stdin ends meanwhile, or when we are to leave.
+    Raises Gone when our own stdin ends meanwhile, when the asker is silent for too long, or when we
+    are to leave.
     """
     exited = os.pidfd_open(command.pid)
     view = memoryview(content)
@@ -173,10 +209,16 @@ def finish(command: Command, content: bytes, leaving: int) -> tuple[int, bytes, 
             selector.register(command.stdin, selectors.EVENT_WRITE)
         waited_for = {exited, *command.output}
         while waited_for:
-            for key, _ in selector.select():
-                if key.fd in (0, leaving):
+            ready = selector.select(asker.left_s())
+            if not ready and not asker.left_s():
+                sys.stderr.write("Grampus is silent; its command was ended\n")
+                raise Gone
+            for key, _ in ready:
+                if key.fd == leaving:
                     raise Gone
-                if key.fd == command.stdin:
+                if key.fd == 0:
+                    asker.listen()
+                elif key.fd == command.stdin:
                     try:
                         view = view[os.write(command.stdin, view) :]
                     except BrokenPipeError:
@@ -227,6 +269,7 @@ def serve(request: dict[str, Any], leaving: int) -> None:
     """Do what a request says, and answer."""
     argv = request["argv"]
     content = request["stdin"]
+    asker = Asker(request["silence_s"])
     try:
         command = start(argv, content is not None)
     except OSError as error:
@@ -234,7 +277,8 @@ def serve(request: dict[str, Any], leaving: int) -> None:
         answer(CANNOT_START, b"", said.encode())
         return
     try:
-        status, stdout, stderr = finish(command, (content or "").encode(), leaving)
+        status, stdout, stderr = finish(command, (content or "").encode(), leaving, asker)
+        read_exactly(asker.rest_bytes(), leaving)
     except Gone:
         end(command)
         raise
@@ -250,8 +294,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda _number, _frame: os.write(leave, b"."))
     with contextlib.suppress(Gone, BrokenPipeError):
         while True:
-            (size,) = struct.unpack(">I", read_exactly(4, leaving))
-            serve(json.loads(read_exactly(size, leaving)), leaving)
+            (size,) = struct.unpack(">I", read_exactly(_HEADER_BYTES, leaving))
+            if size:
+                serve(json.loads(read_exactly(size, leaving)), leaving)
 
 
 if __name__ == "__main__":

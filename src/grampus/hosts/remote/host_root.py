@@ -3,6 +3,7 @@
 DIR/images/ID/root    host images
 DIR/root              where commands run: an overlay, with the host's /proc, /sys and /dev
 DIR/data              what Grampus keeps; it has the same path inside DIR/root
+DIR/data/controller-epoch  the last epoch of a controller that gave a command (`epoch_guard`)
 DIR/daemons/NAME      the root file system of a daemon
 DIR/data/mapped/NAME  its files, as its own user sees them, while it is started
 """
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from grampus.hosts.process import run_command
+from grampus.hosts.remote.epoch_guard import GUARD, HostEpoch
 
 # The code with which these commands end when the image is not there.
 MISSING_IMAGE = 66
@@ -115,10 +117,29 @@ mv "$dir/images/.new-$image" "$dir/images/$image"
 """
 
 
-def inside_argv(directory: str, image_id: str, argv: Sequence[str]) -> list[str]:
-    """The command on the host that runs `argv` in its root, which is prepared first."""
-    script = f'{_PREPARE}\nshift 2\nexec chroot "$dir/root" "$@"'
-    return ["sh", "-c", script, "grampus-command", directory, image_id, *argv]
+def inside_argv(
+    directory: str,
+    image_id: str,
+    argv: Sequence[str],
+    epoch: HostEpoch | None = None,
+    *,
+    is_forced: bool = False,
+) -> list[str]:
+    """The command on the host that runs `argv` in its root, which is prepared first.
+
+    With an `epoch` it runs only if the host has seen no later one; if `is_forced`, the host takes
+    this one for the last whatever it has seen, and commands of all others are ended.
+    """
+    begin = ["sh", "-c"]
+    words: list[str] = []
+    guard = ""
+    if epoch is not None:
+        # In the environment of the shell itself: whoever takes over must see it from the start.
+        begin = ["env", epoch.variable(), *begin]
+        words = [*epoch.words(), "force" if is_forced else ""]
+        guard = f"tag=$1 number=$2 id=$3 force=$4\nshift 4\n{GUARD}"
+    script = f'{_PREPARE}\nshift 2\n{guard}exec chroot "$dir/root" "$@"'
+    return [*begin, script, "grampus-command", directory, image_id, *words, *argv]
 
 
 def remove_argv(directory: str, tag: str) -> list[str]:

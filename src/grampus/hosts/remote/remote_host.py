@@ -30,6 +30,7 @@ from grampus.hosts.port import (
 )
 from grampus.hosts.process import read_command, run_command, spawn_command, write_command
 from grampus.hosts.remote.addresses import AddressPlace, decide_place
+from grampus.hosts.remote.epoch_guard import SUPERSEDED, HostEpoch
 from grampus.hosts.remote.host_root import image_root, inside_argv
 from grampus.hosts.remote.host_scripts import (
     ABSENT,
@@ -61,6 +62,8 @@ REACHABLE_FOR_S = 1.0
 FIRST_PATIENCE_S = 8.0
 # Over a connection that served a moment ago. A packet that is lost is sent again after 1 s.
 KNOWN_PATIENCE_S = 2.0
+# Of the error of a controller that the host does not obey any more.
+SUPERSEDED_CODE = "superseded"
 _MEMORY_IN_USE = 75
 _NO_USER_NAMESPACES = 3
 _MAPPING_PROGRAM = resources.files("grampus.hosts").joinpath("idmap_mounts_hook.py")
@@ -77,6 +80,8 @@ class RemoteHostPlace:
     tag: str
     image_id: str
     interface: str  # for further addresses; empty: the one in their network
+    # Of who gives the commands; None: the host is not asked whether it has seen a later one.
+    epoch: HostEpoch | None = None
 
 
 @dataclass(frozen=True)
@@ -98,11 +103,8 @@ class RemoteHost:
         self._units = UnitPlace(place.tag, place.directory, place.image_id)
         self._answer: _Answer | None = None
         self._asking = threading.Lock()
-        ssh, directory, image_id = place.ssh, place.directory, place.image_id
         self._commands = CommandServers(
-            lambda argv: ssh_argv(ssh, inside_argv(directory, image_id, argv)),
-            where=place.name,
-            explain_end=lambda said: explain_ssh(ssh, said),
+            self._own_connection, where=place.name, explain_end=self._explain_end
         )
 
     @property
@@ -145,13 +147,22 @@ class RemoteHost:
             self.run(["true"], timeout_s=patience_s)
             is_reachable = True
         except GrampusError as error:
-            if not isinstance(error, HostUnreachableError | RefusedError) and (
-                error.code != "timeout"
-            ):
+            # A host that refuses us is not lost: whoever controls it now needs it.
+            is_lost = isinstance(error, HostUnreachableError | RefusedError)
+            if error.code == SUPERSEDED_CODE or not (is_lost or error.code == "timeout"):
                 raise
             is_reachable = False
         self._answer = _Answer(self._monotonic_s(), is_reachable)
         return is_reachable
+
+    def set_epoch(self, epoch: HostEpoch) -> None:
+        """From now on the host obeys this epoch, whatever it has seen before.
+
+        For a host that is added: it may have been one of the site before.
+        """
+        place = self._place
+        inside = inside_argv(place.directory, place.image_id, ["true"], epoch, is_forced=True)
+        run_on_machine(place.ssh, inside)
 
     def close(self) -> None:
         """End the processes that wait for the next command. A later command starts them again."""
@@ -300,7 +311,17 @@ class RemoteHost:
 
     def _own_connection(self, argv: Sequence[str]) -> list[str]:
         place = self._place
-        return ssh_argv(place.ssh, inside_argv(place.directory, place.image_id, argv))
+        inside = inside_argv(place.directory, place.image_id, argv, place.epoch)
+        return ssh_argv(place.ssh, inside)
+
+    def _explain_end(self, said: str) -> GrampusError:
+        if SUPERSEDED not in said:
+            return explain_ssh(self._place.ssh, said)
+        return RefusedError(
+            f"{self.name} obeys a later controller: {said.strip()}.",
+            "Another GRAMPUS_HOME has taken over the site. `grampus site check NAME` shows which one.",
+            code=SUPERSEDED_CODE,
+        )
 
     def _on_host(self, argv: Sequence[str], *, check: bool = True) -> CommandResult:
         """A command with the host's own programs, outside of our root."""

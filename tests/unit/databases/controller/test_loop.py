@@ -181,6 +181,18 @@ def test_a_defect_in_one_job_ends_the_controller_and_is_not_swallowed() -> None:
     assert controller.finish() == []
 
 
+def test_a_controller_that_another_one_has_taken_over_from_ends() -> None:
+    sessions = Sessions()
+    sessions.error = RefusedError("It is controlled from admin2.", code="superseded")
+    controller = Controller(
+        [DueJob("job", 5.0, lambda _: [DONE])], sessions, FakeClock(), lambda *_: None
+    )
+    with pytest.raises(RefusedError, match="admin2"):
+        controller.run(threading.Event())
+    with pytest.raises(RefusedError, match="admin2"):
+        controller.run_once()
+
+
 def test_once_does_each_job_once() -> None:
     told: list[tuple[str, ControllerEvent]] = []
     jobs = [DueJob("one", 5.0, lambda _: [DONE]), DueJob("two", 5.0, failing)]

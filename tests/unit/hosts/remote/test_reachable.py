@@ -52,6 +52,13 @@ def test_what_a_command_there_says(error: GrampusError | None, *, expected: bool
     assert host.is_reachable() is expected
 
 
+def test_a_host_that_obeys_another_controller_is_not_lost() -> None:
+    host = Asked()
+    host.error = RefusedError("It obeys a later one.", code="superseded")
+    with pytest.raises(RefusedError, match="later one"):
+        host.is_reachable()
+
+
 def test_a_defect_is_no_sign_of_a_lost_host() -> None:
     host = Asked()
     host.error = GrampusError("The program ssh is missing.", code="program-missing")
