@@ -39,6 +39,7 @@ class Site:
     hosts: SystemdHosts
     lab: CommandLine
     files: Path
+    connections: set[Path]  # of other sites on this machine, which were there before
 
     @property
     def cluster(self) -> LabMachine:
@@ -105,6 +106,11 @@ def network_of(lab: CommandLine) -> tuple[str, str]:
     return f"gr-{lab.tag}", found[1]
 
 
+def connection_directories() -> set[Path]:
+    """Where shared connections to hosts of any site are."""
+    return set(Path("/run/grampus").glob("ssh-*"))
+
+
 @contextmanager
 def files_of_cluster(lab: CommandLine, line: CommandLine, directory: Path) -> Iterator[Path]:
     """ceph.conf and a keyring, as the owner of a cluster hands them over."""
@@ -125,6 +131,7 @@ def site(lab: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     bridge, network = network_of(lab)
     line = CommandLine(SITE)
     directory = tmp_path_factory.mktemp("site")
+    before = connection_directories()
     with ExitStack() as stack:
         files = stack.enter_context(files_of_cluster(lab, line, directory))
         hosts = stack.enter_context(
@@ -137,7 +144,7 @@ def site(lab: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iterator
                 gateway=None,
             )
         )
-        site = Site(line, hosts, lab, files)
+        site = Site(line, hosts, lab, files, before)
         # The five commands of the guide: no test prepares anything else.
         conf, keyring = str(files / "ceph.conf"), str(files / "keyring")
         line.ok(
@@ -165,6 +172,9 @@ def end_site(site: Site) -> None:
     line.ok("site", "forget", SITE, "--yes")
     assert {host: site.left_on(host) for host in ("s1", "s2")} == {"s1": "", "s2": ""}
     assert not (line.home / "sites" / SITE).exists()
+    assert connection_directories() <= site.connections
+    objects = site.cluster.ok("rados", "--pool", "databases", "ls")
+    assert f"grampus.{SITE}." not in objects
     users = site.cluster.ok("ceph", "auth", "ls")
     assert f"\nclient.grampus.{SITE}" not in users
     assert SITE not in site.cluster.ok("ceph", "config-key", "ls")
@@ -289,7 +299,7 @@ def second(site: Site) -> Iterator[Site]:
     home = site.line.home / "second-machine"
     home.mkdir()
     (home / "images").symlink_to(site.line.home / "images")
-    made = Site(CommandLine(SITE, home), site.hosts, site.lab, site.files)
+    made = Site(CommandLine(SITE, home), site.hosts, site.lab, site.files, site.connections)
     try:
         conf, keyring = str(site.files / "ceph.conf"), str(site.files / "keyring")
         adopted = made.line.ok("site", "adopt", SITE, "--conf", conf, "--keyring", keyring)

@@ -20,6 +20,8 @@ DEFAULT_POOL = "databases"
 DEFAULT_USER = "grampus"
 # Where Grampus keeps its things on a host of a site, below a directory for each site.
 HOST_ROOT = "/var/lib/grampus"
+# What need not survive a restart of this machine. A path of a socket has at most 107 characters.
+RUN_DIRECTORY = Path("/run/grampus")
 _RANGE = re.compile(r"(?P<first>\d+\.\d+\.\d+\.\d+)-(?P<last>\d+)", re.ASCII)
 
 
@@ -88,6 +90,11 @@ def site_tag(fsid: str, name: str) -> str:
 def site_directory(home: Home, name: str) -> Path:
     """Where this machine keeps the cluster's configuration, the key, and the hosts' SSH keys."""
     return home.root / "sites" / name
+
+
+def connection_directory(site: SiteSpec) -> Path:
+    """Where the sockets of the shared connections to a site's hosts are."""
+    return RUN_DIRECTORY / f"ssh-{site.tag}"
 
 
 def parse_address_range(text: str) -> list[str]:

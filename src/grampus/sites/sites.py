@@ -31,7 +31,7 @@ from grampus.sites.adoption import (
 from grampus.sites.cluster_access import SiteClusterRunner
 from grampus.sites.cluster_checks import SiteAccess, observe_checks, observe_fsid
 from grampus.sites.controller_epoch import SiteController
-from grampus.sites.model import SiteSpec, site_directory
+from grampus.sites.model import SiteSpec, connection_directory, site_directory
 from grampus.sites.site_records import SiteRecords
 from grampus.state.home import Home
 from grampus.state.locks import hold_lock
@@ -142,6 +142,8 @@ class SiteService:
             # Gone with the last site.
             with contextlib.suppress(OSError):
                 directory.parent.rmdir()
+            with contextlib.suppress(OSError):
+                connection_directory(spec).rmdir()
 
     def _control(self, name: str, pool: str, cluster: CephCluster) -> SiteController:
         return SiteController(

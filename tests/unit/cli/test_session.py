@@ -37,6 +37,7 @@ from tests.unit.lab.test_model import make_spec
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LabSession:
     monkeypatch.setenv("GRAMPUS_HOME", str(tmp_path))
+    monkeypatch.setattr("grampus.sites.model.RUN_DIRECTORY", tmp_path / "run")
     return LabSession("test", makes_lab=True)
 
 

@@ -13,7 +13,12 @@ import pytest
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.progress import Progress, SilentProgress
 from grampus.sites.adoption import AdoptOrder, SiteRefusedError
-from grampus.sites.model import SITE_HOST_RECORD, SiteHostSpec, site_directory
+from grampus.sites.model import (
+    SITE_HOST_RECORD,
+    SiteHostSpec,
+    connection_directory,
+    site_directory,
+)
 from grampus.sites.required_caps import required_caps
 from grampus.sites.sites import SiteService
 from grampus.state.home import Home
@@ -135,7 +140,8 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr("grampus.sites.model.RUN_DIRECTORY", tmp_path / "run")
     return World(tmp_path)
 
 
@@ -307,12 +313,14 @@ def test_a_lost_key(world: World) -> None:
 
 
 def test_forget(world: World) -> None:
-    world.service.adopt(world.order())
+    connections = connection_directory(world.service.adopt(world.order()).spec)
+    connections.mkdir(parents=True)
     world.service.forget("prod")
     assert world.service.all() == []
     assert not (world.home.root / "sites").exists()
     assert "ceph config-key rm grampus/prod/generation" in world.cluster.asked
     assert world.cluster.epochs.objects == {}
+    assert not connections.exists()
 
 
 def test_forget_without_the_cluster(world: World) -> None:

@@ -23,12 +23,16 @@ from grampus.hosts.remote.remote_host import RemoteHost, RemoteHostPlace
 from grampus.hosts.remote.ssh import SshPlace
 from grampus.lab.images.cache import HostImages
 from grampus.sites.cluster_access import SiteClusterRunner
-from grampus.sites.model import ControllerEpoch, SiteHostSpec, SiteSpec, site_directory
+from grampus.sites.model import (
+    ControllerEpoch,
+    SiteHostSpec,
+    SiteSpec,
+    connection_directory,
+    site_directory,
+)
 from grampus.sites.site_hosts import SiteHosts
 from grampus.state.home import Home
 
-# What need not survive a restart of this machine. A path of a socket has at most 107 characters.
-_RUN = Path("/run/grampus")
 _NEVER = datetime.fromtimestamp(0, UTC)
 
 
@@ -98,7 +102,7 @@ def ssh_place(home: Home, site: SiteSpec, host: SiteHostSpec) -> SshPlace:
         port=host.ssh_port,
         identity=host.identity,
         known_hosts=site_directory(home, site.name) / "known_hosts",
-        control_path=_control_directory(site) / host.name,
+        control_path=connection_directory(site) / host.name,
     )
 
 
@@ -106,7 +110,7 @@ def remote_host(
     home: Home, site: SiteSpec, host: SiteHostSpec, epoch: ControllerEpoch | None = None
 ) -> RemoteHost:
     """One host of a site; without an `epoch` it obeys commands whoever controls the site."""
-    _control_directory(site).mkdir(mode=0o700, parents=True, exist_ok=True)
+    connection_directory(site).mkdir(mode=0o700, parents=True, exist_ok=True)
     return RemoteHost(
         RemoteHostPlace(
             name=host.name,
@@ -136,7 +140,3 @@ def site_fleet(
     none = ControllerEpoch(number=0, id="none", machine="", machine_id="", since=_NEVER)
     made = [remote_host(home, site, one, epoch or none) for one in hosts]
     return RemoteFleet(made, site.database_addresses())
-
-
-def _control_directory(site: SiteSpec) -> Path:
-    return _RUN / f"ssh-{site.tag}"

@@ -319,7 +319,7 @@ class RemoteHost:
             return explain_ssh(self._place.ssh, said)
         return RefusedError(
             f"{self.name} obeys a later controller: {said.strip()}.",
-            "Another GRAMPUS_HOME has taken over the site. `grampus site check NAME` shows which one.",
+            "Another GRAMPUS_HOME has taken over the site. `grampus site check NAME` says which.",
             code=SUPERSEDED_CODE,
         )
 
