@@ -293,9 +293,31 @@ def test_a_host_whose_sshd_is_stopped_keeps_serving(site: Site) -> None:
     assert site.rows() == before
 
 
+@pytest.mark.logs("operation.failed", "operation.undone")
+def test_sshd_that_stops_in_the_middle_of_an_operation_loses_nothing(site: Site) -> None:
+    """The operation is finished or undone once the host answers again."""
+    before = site.rows()
+    stops = {"GRAMPUS_FAILPOINTS": "db.restart/server/after=stop"}
+    with site.line.start("db", "restart", NAME, environment=stops) as cut:
+        wait_for(lambda: state_of(cut.pid) == "T", "the command to stop")
+        site.hosts.run("s1", "systemctl", "stop", "ssh.socket", "ssh.service")
+        site.hosts.run("s1", "sh", "-c", "pkill sshd || true")
+        try:
+            cut.send_signal(signal.SIGCONT)
+            _, said = cut.communicate(timeout=120)
+            assert cut.returncode != 0
+            assert "s1 cannot be reached" in said
+        finally:
+            site.hosts.run("s1", "systemctl", "start", "ssh.service")
+    (found,) = site.line.json("db", "list")["databases"]
+    assert (found["name"], found["status"]) == (NAME, "running")
+    assert site.rows() == before
+
+
 @pytest.fixture
 def second(site: Site) -> Iterator[Site]:
-    """The site on a second machine: with the key and the hosts, and with no record of databases."""
+    """The site on a second machine: with the key, the hosts and a copy of the passwords, and with
+    no record of databases."""
     home = site.line.home / "second-machine"
     home.mkdir()
     (home / "images").symlink_to(site.line.home / "images")
@@ -306,12 +328,13 @@ def second(site: Site) -> Iterator[Site]:
         assert "is controlled from another GRAMPUS_HOME" in adopted.stderr
         made.add("s1")
         made.add("s2")
+        shutil.copytree(site.line.home / "secrets" / SITE, home / "secrets" / SITE)
         yield made
     finally:
         shutil.rmtree(home)
 
 
-@pytest.mark.logs("operation.failed")
+@pytest.mark.logs("operation.failed", "operation.closed")
 def test_a_second_machine_takes_over_and_the_first_one_is_refused(site: Site, second: Site) -> None:
     """Whoever has the key and reaches the hosts finds what runs there. The first machine was cut
     off, and its commands come to life again when nobody needs them any more."""
@@ -329,6 +352,8 @@ def test_a_second_machine_takes_over_and_the_first_one_is_refused(site: Site, se
         (found,) = second.line.json("db", "list")["databases"]
         assert (found["name"], found["status"], found["host"]) == (NAME, "running", "s1")
         wait_for(serve.has_ended, "the first controller to end")
+        told = serve.events()[-1]
+        assert (told["kind"], told["details"]["code"]) == ("failed", "superseded")
         running = second.show("s1", f"mysqld-{NAME}", "MainPID")
         cut.send_signal(signal.SIGCONT)
         _, said = cut.communicate(timeout=60)
@@ -344,6 +369,25 @@ def test_a_second_machine_takes_over_and_the_first_one_is_refused(site: Site, se
     assert second.line.run("db", "restart", NAME).code == 4
     site.line.ok("db", "restart", NAME)
     site.insert()
+
+
+@pytest.mark.logs("operation.failed", "operation.closed")
+def test_a_second_machine_removes_what_the_first_one_had_half_made(
+    site: Site, second: Site
+) -> None:
+    """The first one is killed in the middle of a creation, and does not return."""
+    killed = site.line.run("db", "create", "cut", *SMALL, failpoints="db.create/serve/before=kill")
+    assert killed.code == KILLED
+    said = second.line.ok("state", "rebuild").stdout
+    assert "`grampus db delete cut --now`" in said
+    second.line.ok("db", "delete", "cut", "--now", "--yes")
+    assert [one["name"] for one in second.line.json("db", "list")["databases"]] == [NAME]
+    for host in ("s1", "s2"):
+        assert "mysqld-cut" not in site.services(host)
+        assert "/cut" not in site.left_on(host)
+    # The first one is used again: it forgets what is gone, and undoes nothing.
+    site.line.ok("state", "rebuild")
+    assert [one["name"] for one in site.line.json("db", "list")["databases"]] == [NAME]
 
 
 def state_of(pid: int) -> str:

@@ -31,9 +31,9 @@ from grampus.cli.serve_jobs import due_jobs
 from grampus.cli.service_manager import ServiceManager
 from grampus.core.clock import Clock, SystemClock, format_moment
 from grampus.core.errors import RefusedError
-from grampus.databases.controller.due_jobs import ControllerEvent
+from grampus.databases.controller.due_jobs import ControllerEvent, failure_of
 from grampus.databases.controller.keeping import keep_warnings
-from grampus.databases.controller.loop import Controller, Tell
+from grampus.databases.controller.loop import SUPERSEDED, Controller, Tell
 from grampus.state.locks import hold_lock
 
 _WATCHED = "failover"  # the job that must not hang, see `service_manager.py`
@@ -111,7 +111,7 @@ def serve(
     manager = ServiceManager(os.environ, clock)
     kept = [manager.watch(job) if job.name == _WATCHED else job for job in kept]
     controller = Controller(kept, lambda: _sharing(lab, fleet), clock, tell)
-    with _alone(session), closing(fleet), ExitStack() as served:
+    with _alone(session), closing(fleet), ExitStack() as served, _ending_superseded(tell):
         for part in running:
             served.enter_context(part)
         if once:
@@ -138,6 +138,18 @@ def serve(
                 "undoes this work."
             )
         printer.tell(_CONTROLLER, ControllerEvent("", "stopped", text))
+
+
+@contextmanager
+def _ending_superseded(tell: Tell) -> Iterator[None]:
+    """Tell as an event that another machine controls the site: whoever reads events reads lines."""
+    try:
+        yield
+    except RefusedError as error:
+        if error.code != SUPERSEDED:
+            raise
+        tell(_CONTROLLER, failure_of("", error))
+        raise typer.Exit(error.exit_code) from error
 
 
 def _receivers(hook: str | None, webhook: Path | None) -> list[Receiver]:

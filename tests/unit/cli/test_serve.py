@@ -11,11 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from grampus.cli.main import app
 from grampus.cli.output import OutputFormat
-from grampus.cli.serve import EventPrinter, is_journald
+from grampus.cli.serve import EventPrinter, _ending_superseded, is_journald
 from grampus.cli.serve_backups import BinlogWatch, Look
 from grampus.cli.serve_certificates import warn_of_expiry
 from grampus.cli.serve_flattening import flatten_due
@@ -251,3 +252,17 @@ def test_journald_is_known_by_the_stream_that_it_names(tmp_path: Path) -> None:
         assert not is_journald("", stream)
         assert not is_journald("1:1", io.StringIO())
         assert not is_journald(f"{seen.st_dev}:{seen.st_ino + 1}", stream)
+
+
+def test_a_superseded_controller_says_so_as_an_event_and_ends() -> None:
+    told: list[ControllerEvent] = []
+    with (
+        pytest.raises(typer.Exit) as ended,
+        _ending_superseded(lambda _, event: told.append(event)),
+    ):
+        raise RefusedError("It is controlled from admin2.", "Go there.", code="superseded")
+    assert ended.value.exit_code == 4
+    (event,) = told
+    assert (event.level, event.text) == ("failed", "It is controlled from admin2.")
+    with pytest.raises(RefusedError), _ending_superseded(lambda *_: None):
+        raise RefusedError("Another one runs.", code="busy")
