@@ -10,8 +10,8 @@ from grampus.sites.cluster_access import CONF_FILE, keyring_name, render_conf
 from grampus.state.home import write_atomically
 
 
-def write_access(directory: Path, conf_file: Path, keyring_file: Path, user: str) -> None:
-    """ceph.conf and the keyring in a directory that only root reads.
+def read_access(conf_file: Path, keyring_file: Path, user: str) -> dict[str, str]:
+    """What `write_access` writes, by file name.
 
     Raises UsageError when one of the user's files is absent or not what it should be.
     """
@@ -23,9 +23,14 @@ def write_access(directory: Path, conf_file: Path, keyring_file: Path, user: str
             "Name the user of the keyring with --user, or give the keyring of that user.",
             code="wrong-keyring",
         )
+    return {CONF_FILE: render_conf(conf, user), keyring_name(user): section}
+
+
+def write_access(directory: Path, conf_file: Path, keyring_file: Path, user: str) -> None:
+    """ceph.conf and the keyring in a directory that only root reads. Raises as `read_access`."""
+    files = read_access(conf_file, keyring_file, user)
     directory.mkdir(parents=True, exist_ok=True)
     directory.chmod(0o700)
-    files = {CONF_FILE: render_conf(conf, user), keyring_name(user): section}
     for name, text in files.items():
         write_atomically(directory / name, text.encode(), mode=0o600)
     for other in directory.glob(keyring_name("*")):

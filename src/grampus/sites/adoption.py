@@ -22,7 +22,7 @@ from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.names import require_name
 from grampus.core.progress import Progress
 from grampus.hosts.remote.host_root import observe_digest
-from grampus.sites.access_files import write_access
+from grampus.sites.access_files import read_access, write_access
 from grampus.sites.cluster_checks import SiteAccess, observe_checks, observe_fsid
 from grampus.sites.controller_epoch import SiteController
 from grampus.sites.model import SiteSpec, parse_address_range, site_directory, site_tag
@@ -230,7 +230,9 @@ class Adoption:
             )
         if order.addresses:
             parse_address_range(order.addresses)
-        return replace(order, user=require_user(order.user), pool=require_pool(order.pool))
+        order = replace(order, user=require_user(order.user), pool=require_pool(order.pool))
+        read_access(order.conf, order.keyring, order.user)  # building the image takes minutes
+        return order
 
     def _require_same(self, known: SiteSpec, order: AdoptOrder, fsid: str) -> None:
         if known.fsid != fsid:

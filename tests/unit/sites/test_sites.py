@@ -87,11 +87,15 @@ class Images:
     present = "sid-1"
     root = Path()
 
+    def __init__(self) -> None:
+        self.asked: list[str] = []  # to be built, if need be
+
     def find(self, name: str) -> Image | None:
         return Image(self.present, self.root) if name == "sid" else None
 
     def ensure(self, name: str, progress: Progress) -> Image:
-        del name, progress
+        del progress
+        self.asked.append(name)
         return Image(self.present, self.root)
 
 
@@ -271,13 +275,16 @@ def test_wrong_orders(world: World, changes: dict[str, Any], code: str) -> None:
         world.service.adopt(world.order(**changes))
     assert error.value.code == code
     assert world.service.all() == []
+    assert world.images.asked == []
 
 
-def test_absent_files(world: World) -> None:
-    (world.root / "keyring").unlink()
+@pytest.mark.parametrize("file", ["ceph.conf", "keyring"])
+def test_absent_files_are_refused_before_an_image_is_built(world: World, file: str) -> None:
+    (world.root / file).unlink()
     with pytest.raises(UsageError) as error:
         world.service.adopt(world.order())
     assert error.value.code == "no-such-file"
+    assert world.images.asked == []
 
 
 def test_a_lab_of_the_same_name(world: World) -> None:
