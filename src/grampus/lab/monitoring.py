@@ -7,13 +7,13 @@ with our alert rules (`monitoring/grampus-alerts.yaml`). Alertmanager groups the
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import yaml
 
 from grampus.ceph.cluster import CephCluster
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError
+from grampus.core.installation import INSTALLATION
 from grampus.core.units import GIB
 from grampus.hosts.any_host import AnyReachableHost
 from grampus.hosts.lab_host import LabFleet, LabHost
@@ -24,8 +24,7 @@ from grampus.state.home import Home
 from grampus.state.operations import Step
 
 MONITORING_RECORD = "lab-monitoring"
-# Below the checkout, in which this package is installed.
-RULES_FILE = Path(__file__).resolve().parents[3] / "monitoring" / "grampus-alerts.yaml"
+RULES_FILE = INSTALLATION.data / "monitoring" / "grampus-alerts.yaml"
 PROMETHEUS_PORT, ALERTMANAGER_PORT = 9090, 9093
 CONTROLLER_PORT = 9470  # where `grampus serve --metrics` is looked for, on this machine
 _MGR_PORT = 9283  # of Ceph's own module

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from grampus.bench.matrix.expansion import estimate_s
 from grampus.bench.matrix.loading import load_matrix_suites
 from grampus.cli.bench_own_options import OwnClusterOptions
-from grampus.cli.composition.lab import CHECKOUT
 from grampus.cli.main import app
+from grampus.core.installation import INSTALLATION
 from tests.fakes.programs import put_first_in_path
 from tests.unit.bench.own.somebodys_cluster import FSID, SomebodysCluster
 
@@ -144,7 +144,7 @@ def test_another_command_names_the_same_cluster() -> None:
 
 
 def test_suites_of_clusters_are_short_at_tiny_and_ask_for_no_osds_of_their_own() -> None:
-    suites = load_matrix_suites(CHECKOUT / "suites" / "clusters")
+    suites = load_matrix_suites(INSTALLATION.data / "suites" / "clusters")
     assert [suite.name for suite in suites] == ["cluster-images", "cluster-objects"]
     for suite in suites:
         assert estimate_s(suite, "tiny") < 600

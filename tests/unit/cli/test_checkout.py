@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from grampus.cli.composition.checkout import observe_commit
+from grampus.core.installation import COMMIT_FILE
 
 COMMIT = "2c84125" + 33 * "0"
 REF = "refs/heads/main"
@@ -32,6 +33,11 @@ def test_the_commit_of_a_further_worktree(tmp_path: Path) -> None:
     _write(own / "commondir", "../..")
     _write(tmp_path / "main" / ".git" / REF, COMMIT)
     assert observe_commit(tmp_path / "side") == COMMIT
+
+
+def test_the_commit_of_a_package(tmp_path: Path) -> None:
+    _write(tmp_path / COMMIT_FILE, COMMIT)
+    assert observe_commit(tmp_path) == COMMIT
 
 
 def test_what_is_no_checkout_has_no_commit(tmp_path: Path) -> None:

@@ -63,12 +63,12 @@ def imported_by(*words: str) -> set[str]:
     ("words", "refrains_from", "most_of_ours"),
     [
         (["--version"], _HEAVY | _DATABASES | _FEATURES | {"pydantic"}, 12),
-        (["lab", "status"], _HEAVY | _DATABASES | _FEATURES, 98),
-        (["lab", "list"], _HEAVY | _DATABASES | _FEATURES, 98),
-        (["volume", "list"], _HEAVY | _FEATURES, 241),
-        (["db", "list"], _HEAVY | _FEATURES, 244),
-        (["db", "create", "shop", "--size", "1G"], _HEAVY | _FEATURES, 244),
-        (["bench", "show"], _RUNNING | _FEATURES, 307),
+        (["lab", "status"], _HEAVY | _DATABASES | _FEATURES, 99),
+        (["lab", "list"], _HEAVY | _DATABASES | _FEATURES, 99),
+        (["volume", "list"], _HEAVY | _FEATURES, 242),
+        (["db", "list"], _HEAVY | _FEATURES, 245),
+        (["db", "create", "shop", "--size", "1G"], _HEAVY | _FEATURES, 245),
+        (["bench", "show"], _RUNNING | _FEATURES, 308),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

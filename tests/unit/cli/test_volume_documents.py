@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grampus.cli.composition.session import BUILT_VOLUMED, VOLUMED_VARIABLE, volumed_program
+from grampus.cli.composition.session import VOLUMED_VARIABLE, volumed_program
 from grampus.cli.db import database_document
 from grampus.cli.journal_details import (
     describe_replayed,
@@ -27,6 +27,7 @@ from grampus.cli.volume import (
     volume_document,
 )
 from grampus.core.errors import UsageError
+from grampus.core.installation import INSTALLATION
 from grampus.core.units import GIB, MIB
 from grampus.databases.growth.decide_growth import FileSystem
 from grampus.databases.layout import MYSQL_UID
@@ -128,9 +129,13 @@ def test_live_state_for_people() -> None:
 
 @pytest.mark.parametrize(
     ("setting", "path"),
-    [(None, BUILT_VOLUMED), ("", BUILT_VOLUMED), ("/opt/volumed", Path("/opt/volumed"))],
+    [
+        (None, INSTALLATION.volumed),
+        ("", INSTALLATION.volumed),
+        ("/opt/volumed", Path("/opt/volumed")),
+    ],
 )
-def test_program_is_that_of_the_checkout_unless_told(
+def test_program_is_that_of_the_installation_unless_told(
     monkeypatch: pytest.MonkeyPatch, setting: str | None, path: Path
 ) -> None:
     monkeypatch.delenv(VOLUMED_VARIABLE, raising=False)

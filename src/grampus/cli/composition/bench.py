@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from grampus.bench.measured_ports import IoDevice
-from grampus.cli.composition.lab import CHECKOUT, LabSession
+from grampus.cli.composition.lab import LabSession
 from grampus.cli.composition.session import Session
+from grampus.core.installation import INSTALLATION
 from grampus.hosts.media import block_limit
 from grampus.lab.model import LabSpec
 from grampus.lab.osd_devices import observe_osd_devices
@@ -19,11 +20,11 @@ from grampus.volumes.drivers.volumed import control_socket
 from grampus.volumes.model import Attachment
 from grampus.volumes.write_paths import describe_write_path
 
-SUITES = CHECKOUT / "suites"
+SUITES = INSTALLATION.data / "suites"
 SOURCE_SUITES = SUITES / "sources"
 CLUSTER_SUITES = SUITES / "clusters"
 LAB_SUITES = SUITES / "labs"
-CATALOG = CHECKOUT / "catalog"
+CATALOG = INSTALLATION.data / "catalog"
 
 
 def run_archive(session: LabSession) -> RunArchive:

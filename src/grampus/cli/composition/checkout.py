@@ -1,21 +1,26 @@
-"""Which commit of Grampus runs, where it runs from a git checkout."""
+"""Which commit of Grampus runs."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
 
+from grampus.core.installation import COMMIT_FILE
 
-def observe_commit(checkout: Path) -> str | None:
-    """The commit that `checkout` is at, as 40 hex digits; None where it is no git checkout.
 
-    What is changed beside it is not told: git's own files are read, since git need not be there.
+def observe_commit(data: Path) -> str | None:
+    """The commit of the installation with these data, as 40 hex digits; None if nothing says it.
+
+    The Debian package names its own. In a git checkout, git's own files are read, since git need
+    not be there; what is changed beside the commit is not told.
     """
     with suppress(OSError, UnicodeDecodeError):
-        directory = checkout / ".git"
+        if (data / COMMIT_FILE).is_file():
+            return (data / COMMIT_FILE).read_text(encoding="utf-8").strip() or None
+        directory = data / ".git"
         if directory.is_file():  # a further worktree of a repository elsewhere
             where = directory.read_text(encoding="utf-8").strip().removeprefix("gitdir: ")
-            directory = checkout / where
+            directory = data / where
         head = (directory / "HEAD").read_text(encoding="utf-8").strip()
         if not head.startswith("ref: "):
             return head or None

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from grampus.ceph.cluster import CephCluster
@@ -17,6 +16,7 @@ from grampus.cli.app import confirm, ensure_log, running_command
 from grampus.cli.progress_bar import PlainProgress, TerminalProgress, make_progress
 from grampus.core.clock import SystemClock
 from grampus.core.errors import UsageError, not_found
+from grampus.core.installation import INSTALLATION
 from grampus.core.names import require_name
 from grampus.core.processes import OperationProcess, observe_actor, observe_own_process
 from grampus.hosts.any_host import AnyReachableHost
@@ -46,9 +46,7 @@ from grampus.state.unsettled import UnsettledWork
 if TYPE_CHECKING:
     from grampus.sites.controller_epoch import SiteController
 
-# The data directories of a checkout (this package is installed in place, see Makefile).
-CHECKOUT = Path(__file__).resolve().parents[4]
-IMAGE_DEFINITIONS = CHECKOUT / "images"
+IMAGE_DEFINITIONS = INSTALLATION.data / "images"
 # How long a command waits for another one that is changing the same lab.
 LAB_LOCK_TIMEOUT_S = 15.0
 

@@ -34,7 +34,6 @@ from grampus.cli.composition.bench import LabDevices, describe_lab
 from grampus.cli.composition.checkout import observe_commit
 from grampus.cli.composition.environment_osds import LabEnvironmentOsdSets
 from grampus.cli.composition.guests import guest_versions, lab_guests
-from grampus.cli.composition.lab import CHECKOUT
 from grampus.cli.composition.live import live_settings
 from grampus.cli.composition.matrix_layout import LabLayout
 from grampus.cli.composition.matrix_pools import LabEnvironmentPools
@@ -42,6 +41,7 @@ from grampus.cli.composition.matrix_tuning import LabTuning
 from grampus.cli.composition.session import Session, volumed_program
 from grampus.cli.options import in_lab
 from grampus.core.errors import NotFoundError
+from grampus.core.installation import INSTALLATION
 from grampus.databases.administrator import Administrator, administrator_of
 from grampus.databases.growth.decide_growth import FileSystem
 from grampus.databases.growth.file_systems import observe_mounts
@@ -138,7 +138,7 @@ class LabMatrixFacts:
             describe_lab(session, DATABASE_POOL, {}),
             observe_machine(host),
             describe_components(self._versions()),
-            describe_program(observe_commit(CHECKOUT), is_cgroup_v2=is_cgroup_v2()),
+            describe_program(observe_commit(INSTALLATION.data), is_cgroup_v2=is_cgroup_v2()),
             [describe_osds(points), describe_layout(spec.other_hosts)],
             [describe_limit(media, block_limit(media, "")) for media in decide_media(points)],
             describe_configuration(session.cluster().query("config", "dump")),

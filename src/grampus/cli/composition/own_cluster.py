@@ -11,8 +11,9 @@ from grampus.bench.own.own_place import OwnClusterPlace, OwnPorts, cluster_at, o
 from grampus.ceph.access import PROGRAMS
 from grampus.cli.bench_own_options import OwnClusterOptions
 from grampus.cli.composition.checkout import observe_commit
-from grampus.cli.composition.lab import CHECKOUT, LabSession
+from grampus.cli.composition.lab import LabSession
 from grampus.core.errors import UsageError
+from grampus.core.installation import INSTALLATION
 from grampus.hosts.cgroups import is_cgroup_v2
 from grampus.hosts.process import require_program
 from grampus.hosts.this_machine import ThisMachine
@@ -47,7 +48,9 @@ def own_cluster_place(session: LabSession, options: OwnClusterOptions) -> OwnClu
             options=options.words,
             rule=options.rule,
             disk_room=lambda: _disk_room(home.root),
-            program_facts=describe_program(observe_commit(CHECKOUT), is_cgroup_v2=is_cgroup_v2()),
+            program_facts=describe_program(
+                observe_commit(INSTALLATION.data), is_cgroup_v2=is_cgroup_v2()
+            ),
         ),
         fsid,
     )

@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 from grampus.ceph.rbd import RbdImages
-from grampus.cli.composition.lab import CHECKOUT, IMAGE_DEFINITIONS, LabSession
+from grampus.cli.composition.lab import IMAGE_DEFINITIONS, LabSession
 from grampus.cli.progress_bar import PlainProgress, TerminalProgress
+from grampus.core.installation import INSTALLATION
 from grampus.databases.model import FlavourName
 from grampus.databases.service import DatabaseService
 from grampus.databases.upgrades.decide_server import choose_version
@@ -19,12 +20,11 @@ from grampus.volumes.service import VolumeService
 from grampus.volumes.volume_keys import MasterKeys, master_keys
 
 VOLUMED_VARIABLE = "GRAMPUS_VOLUMED"
-BUILT_VOLUMED = CHECKOUT / "dataplane" / "target" / "release" / "volumed"
 
 
 def volumed_program() -> Path:
-    """The built volumed: `$GRAMPUS_VOLUMED`, or what the checkout built; it may be absent."""
-    return Path(os.environ.get(VOLUMED_VARIABLE) or BUILT_VOLUMED).absolute()
+    """The built volumed: `$GRAMPUS_VOLUMED`, or that of this installation; it may be absent."""
+    return Path(os.environ.get(VOLUMED_VARIABLE) or INSTALLATION.volumed).absolute()
 
 
 class LabImages:

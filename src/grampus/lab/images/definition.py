@@ -124,7 +124,7 @@ def load_definitions(directory: Path) -> dict[str, ImageDefinition]:
     if not definitions:
         raise GrampusError(
             f"{directory} has no host image definition.",
-            "Run Grampus from a complete source checkout.",
+            "Install the Debian package again, or run Grampus from a complete checkout.",
             code="definitions-missing",
         )
     return definitions
