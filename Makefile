@@ -30,6 +30,10 @@ uninstall: ## Remove that link
 	@if [ "$$(readlink "$(DESTDIR)$(PREFIX)/bin/grampus")" = "$(CURDIR)/grampus" ]; then \
 		rm "$(DESTDIR)$(PREFIX)/bin/grampus"; fi
 
+.PHONY: package
+package: setup-check ## Build the Debian package in build/package
+	@$(VENV)/python scripts/build_package.py
+
 .PHONY: setup
 setup: ## Make the checkout ready for development
 	@scripts/setup.sh dev

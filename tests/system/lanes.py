@@ -82,6 +82,7 @@ LANES = (
             "volumed_live",  # 30
             "volumed_cache",  # 15
             "librbd_binding",  # 25
+            "package",  # 50, and a root and a build of volumed
             "namespaces",  # 40
             "growth",  # 30
             "grown_file_systems",  # 5

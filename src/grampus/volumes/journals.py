@@ -150,7 +150,7 @@ class Journals:
         except ValidationError as error:
             raise GrampusError(
                 f"The answer of volumed is not valid: {said[:200]!r}.",
-                "Build the volumed of this Grampus version: `make setup`.",
+                "Run `make setup` in a checkout, or install the package of Grampus again.",
                 code="volumed-answer",
             ) from error
 
