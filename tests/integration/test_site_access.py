@@ -6,7 +6,9 @@ The commands run on this machine, inside a host image, and not on a host of the 
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import subprocess
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -235,3 +237,32 @@ def test_the_image_is_not_changed(runner: SiteClusterRunner) -> None:
         for mount in Path("/proc/self/mounts").read_text().splitlines()
         if "/etc/ceph" in mount and "/images/" in mount
     ]
+
+
+def test_a_running_command_keeps_no_file_system_of_this_machine_mounted(
+    runner: SiteClusterRunner, tmp_path: Path
+) -> None:
+    """Who unmounts a file system can detach its device, whatever Grampus does meanwhile."""
+    disk, mounted = tmp_path / "disk", tmp_path / "mounted"
+    mounted.mkdir()
+    with disk.open("wb") as file:
+        file.truncate(64 << 20)
+
+    def run(*argv: str) -> str:
+        return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+
+    run("mke2fs", "-q", "-F", "-t", "ext4", str(disk))
+    device = run("losetup", "--find", "--show", str(disk))
+    try:
+        run("mount", device, str(mounted))
+        try:
+            with runner.reading(["sh", "-c", "echo begun; exec sleep 5"]) as output:
+                assert output.read(5) == b"begun"
+                run("umount", str(mounted))
+                # A device that is mounted anywhere refuses this (open(2)).
+                os.close(os.open(device, os.O_RDWR | os.O_EXCL))
+        finally:
+            if mounted.is_mount():
+                run("umount", str(mounted))
+    finally:
+        run("losetup", "--detach", device)

@@ -79,7 +79,7 @@ class CleanDebian:
         self, *argv: str, timeout_s: float = 60, **variables: str
     ) -> subprocess.CompletedProcess[str]:
         """A command to its end, whatever its code."""
-        namespaces = ("--mount", "--propagation", "private", "--pid", "--net", "--ipc", "--uts")
+        namespaces = ("--mount", "--propagation", "slave", "--pid", "--net", "--ipc", "--uts")
         return subprocess.run(
             [
                 *("unshare", *namespaces, "--fork", "--kill-child"),

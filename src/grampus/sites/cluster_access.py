@@ -23,7 +23,9 @@ from grampus.hosts.process import read_command, write_command
 WHERE = "this machine"
 CONF_FILE = "ceph.conf"
 # Arguments: the image's root, the directory that is /etc/ceph, and the command. MONs may be named
-# by host names, so the image resolves names as this machine does.
+# by host names, so the image resolves names as this machine does. File systems of this machine
+# leave the namespace: whoever unmounts one would find its device in use as long as the command
+# runs. A process whose root directory is no mount (chroot) cannot do that.
 ENTER_IMAGE = """
 set -e
 root=$1 conf=$2
@@ -42,6 +44,13 @@ for file in hosts resolv.conf; do
 done
 mount --bind "$conf" "$root/etc/ceph"
 mount -o remount,bind,ro,nosuid,nodev,noexec "$root/etc/ceph"
+mkdir "$root/run/former"
+if pivot_root "$root" "$root/run/former" 2>/dev/null; then
+    cd /
+    umount -l /run/former
+    rmdir /run/former
+    exec "$@"
+fi
 exec chroot "$root" "$@"
 """
 _ENVIRONMENT = {
@@ -105,7 +114,7 @@ class SiteClusterRunner:
         """The command on this machine that runs `argv` inside the image. No key is in it."""
         environment = {**_ENVIRONMENT, **client_environment(self._user)}
         return [
-            *("unshare", "--mount", "--propagation", "private"),
+            *("unshare", "--mount", "--propagation", "slave"),
             *("sh", "-c", ENTER_IMAGE, "enter-image", str(self._root), str(self._directory)),
             *("env", "-i", *(f"{name}={value}" for name, value in environment.items())),
             *argv,

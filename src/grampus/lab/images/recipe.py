@@ -36,7 +36,7 @@ ISOLATION = (
     "unshare",
     "--mount",
     "--propagation",
-    "private",
+    "slave",
     "--pid",
     "--fork",
     "--kill-child",
