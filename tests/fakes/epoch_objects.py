@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from grampus.ceph.epoch_objects import CREATE, FIND, REMOVE
+from grampus.ceph.epoch_objects import CREATE, FIND, REMOVE, epoch_prefix
 
 
 class FakeEpochObjects:
@@ -13,7 +13,7 @@ class FakeEpochObjects:
 
     def __init__(self, site: str = "prod") -> None:
         self.objects: dict[str, str] = {}
-        self._prefix = f"grampus.{site}.controller."
+        self._prefix = epoch_prefix(site)
         self.looks = 0
 
     def play(self, argv: Sequence[str], stdin: str | None) -> str | None:

@@ -64,13 +64,18 @@ with opened() as cluster, cluster.open_ioctx(pool) as ioctx:
 """
 
 
+def epoch_prefix(site: str) -> str:
+    """How the names of a site's epochs begin; the number follows."""
+    return f"grampus.{site}.controller."
+
+
 class EpochObjects:
     """The epochs of one site. All methods raise GrampusError when the cluster does not answer."""
 
     def __init__(self, cluster: CephCluster, pool: str, site: str) -> None:
         self._runner = cluster.runner
         self._pool = pool
-        self._prefix = f"grampus.{site}.controller."
+        self._prefix = epoch_prefix(site)
 
     def find(self, first: int) -> str | None:
         """The text of the last epoch from number `first` on; None: that one is absent."""

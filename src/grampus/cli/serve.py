@@ -30,10 +30,10 @@ from grampus.cli.serve_hook import HookProgram
 from grampus.cli.serve_jobs import due_jobs
 from grampus.cli.service_manager import ServiceManager
 from grampus.core.clock import Clock, SystemClock, format_moment
-from grampus.core.errors import RefusedError
+from grampus.core.errors import RefusedError, SupersededError
 from grampus.databases.controller.due_jobs import ControllerEvent, failure_of
 from grampus.databases.controller.keeping import keep_warnings
-from grampus.databases.controller.loop import SUPERSEDED, Controller, Tell
+from grampus.databases.controller.loop import Controller, Tell
 from grampus.state.locks import hold_lock
 
 _WATCHED = "failover"  # the job that must not hang, see `service_manager.py`
@@ -145,9 +145,7 @@ def _ending_superseded(tell: Tell) -> Iterator[None]:
     """Tell as an event that another machine controls the site: whoever reads events reads lines."""
     try:
         yield
-    except RefusedError as error:
-        if error.code != SUPERSEDED:
-            raise
+    except SupersededError as error:
         tell(_CONTROLLER, failure_of("", error))
         raise typer.Exit(error.exit_code) from error
 

@@ -52,6 +52,12 @@ class RefusedError(GrampusError):
     default_code = "refused"
 
 
+class SupersededError(RefusedError):
+    """Another GRAMPUS_HOME controls the site (INV-93): nothing may be begun or undone from here."""
+
+    default_code = "superseded"
+
+
 def closest_name(wanted: str, known: Iterable[str]) -> str | None:
     """The known name that `wanted` was most likely meant to be, or None."""
     matches = difflib.get_close_matches(wanted, list(known), n=1, cutoff=0.6)

@@ -21,9 +21,10 @@ from typing import Literal, Protocol
 
 from pydantic import ValidationError
 
+from grampus.ceph.epoch_objects import epoch_prefix
 from grampus.core.checks import Check
 from grampus.core.clock import Clock, format_moment
-from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.errors import GrampusError, SupersededError
 from grampus.sites.model import EPOCH_RECORD, ControllerEpoch
 from grampus.state.home import read_if_there
 from grampus.state.store import Store
@@ -101,7 +102,7 @@ class SiteController:
         return self._store.get(EPOCH_RECORD, self._site, self._site, ControllerEpoch)
 
     def require(self, seen_within_s: float = 0.0) -> None:
-        """Raise RefusedError with code `superseded` when another home controls the site.
+        """Raise SupersededError when another home controls the site.
 
         The cluster is not asked if this process has seen `seen_within_s` ago or later that this
         home does. A site that nobody controls is controlled from here on. Raises GrampusError when
@@ -116,11 +117,10 @@ class SiteController:
             own, last = self._create(1)
             control = decide_control(own, last, self._machine)
         if control == "gone":
-            raise RefusedError(
+            raise SupersededError(
                 f"The cluster has no record of who controls the site '{self._site}': the site was "
                 "forgotten on another machine.",
                 f"`grampus site adopt {self._site} --conf FILE --keyring FILE` adopts it again.",
-                code="superseded",
             )
         if last is not None and control == "other":
             raise self._superseded(last)
@@ -148,7 +148,8 @@ class SiteController:
     def take_over(self) -> ControllerEpoch:
         """A later epoch than all others, held by this home: every other one is superseded.
 
-        Raises GrampusError when the cluster does not take it.
+        Raises SupersededError when others do so all the time, GrampusError when the cluster does
+        not take it.
         """
         own, last = self.own(), self._find(1)
         number = max(0 if one is None else one.number for one in (own, last)) + 1
@@ -157,10 +158,9 @@ class SiteController:
             if own is not None and last is not None and own.id == last.id:
                 return own
             number = number + 1 if last is None else last.number + 1
-        raise GrampusError(
+        raise SupersededError(
             f"Other machines take over the site '{self._site}' at the same time.",
             "Decide which of them is to control it, then try again.",
-            code="superseded",
         )
 
     def forget(self) -> None:
@@ -179,7 +179,7 @@ class SiteController:
         except ValidationError as error:
             raise GrampusError(
                 f"The last controller epoch of the site '{self._site}' in the cluster is damaged.",
-                f"`rados ls` shows the objects grampus.{self._site}.controller.NUMBER. If nobody "
+                f"`rados ls` shows the objects {epoch_prefix(self._site)}NUMBER. If nobody "
                 "else uses the site, remove the last one.",
                 code="epoch-damaged",
             ) from error
@@ -210,16 +210,15 @@ class SiteController:
         refused = self._superseded(last)
         return Check("controller", "warning", refused.problem, refused.remedy)
 
-    def _superseded(self, last: ControllerEpoch) -> RefusedError:
+    def _superseded(self, last: ControllerEpoch) -> SupersededError:
         where = (
             "another GRAMPUS_HOME on this machine"
             if last.machine_id == self._machine.id and last.machine == self._machine.name
             else last.machine
         )
-        return RefusedError(
+        return SupersededError(
             f"The site '{self._site}' is controlled from {where} (epoch {last.number}, since "
             f"{format_moment(last.since)}).",
             f"Run the command there. If that machine is lost, `grampus state rebuild --site "
             f"{self._site}` takes over the site: hosts then refuse commands from there.",
-            code="superseded",
         )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from grampus.ceph.cluster import CephCluster
-from grampus.ceph.epoch_objects import EpochObjects
+from grampus.ceph.epoch_objects import EpochObjects, epoch_prefix
 from grampus.ceph.state_note import ensure_state_note_absent, generation_key
 from grampus.core.checks import Check
 from grampus.core.clock import Clock
@@ -163,10 +163,11 @@ class SiteService:
             finally:
                 runner.close()
         except GrampusError as error:
-            key = generation_key(spec.name)
+            key, objects = generation_key(spec.name), epoch_prefix(spec.name)
             self._progress.note(
-                f"The cluster may keep a note of Grampus: {error.problem} "
-                f"`ceph config-key rm {key}` removes it."
+                f"The cluster may keep notes of Grampus: {error.problem} "
+                f"`ceph config-key rm {key}` and `rados -p {spec.pool} rm {objects}NUMBER` remove "
+                "them."
             )
 
     @contextmanager

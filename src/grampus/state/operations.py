@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from grampus.core.clock import Clock, format_moment
-from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.errors import GrampusError, RefusedError, SupersededError
 from grampus.core.failpoints import failpoint
 from grampus.core.progress import Progress
 from grampus.state.store import Store
@@ -248,6 +248,8 @@ class OperationJournal:
             self._mark(operation, "done")
             _log.info("operation.done", extra=_fields(operation))
         except (Exception, KeyboardInterrupt) as error:
+            # The other machine has closed the operation, or will.
+            undo_on_failure = undo_on_failure and not isinstance(error, SupersededError)
             _name_subject(error, operation.subject, title)
             failed = _fields(operation) | {"title": title, "error": _sentence(error)}
             _log.warning("operation.failed", extra=failed | {"is_undone": undo_on_failure})

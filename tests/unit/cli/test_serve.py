@@ -23,7 +23,7 @@ from grampus.cli.serve_flattening import flatten_due
 from grampus.cli.serve_jobs import due_jobs, settle, take_snapshots
 from grampus.cli.serve_replicas import renew_replicas
 from grampus.cli.serve_trash import empty_trash
-from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.errors import GrampusError, RefusedError, SupersededError
 from grampus.databases.backup.backup_schedules import CarriedBackup
 from grampus.databases.clones.due_flattening import CarriedFlatten
 from grampus.databases.controller.due_jobs import ControllerEvent
@@ -260,7 +260,7 @@ def test_a_superseded_controller_says_so_as_an_event_and_ends() -> None:
         pytest.raises(typer.Exit) as ended,
         _ending_superseded(lambda _, event: told.append(event)),
     ):
-        raise RefusedError("It is controlled from admin2.", "Go there.", code="superseded")
+        raise SupersededError("It is controlled from admin2.", "Go there.")
     assert ended.value.exit_code == 4
     (event,) = told
     assert (event.level, event.text) == ("failed", "It is controlled from admin2.")

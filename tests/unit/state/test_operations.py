@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.errors import GrampusError, RefusedError, SupersededError
 from grampus.core.failpoints import VARIABLE, FailpointError
 from grampus.core.progress import SilentProgress
 from grampus.state.operations import Operation, OperationJournal, Step
@@ -307,7 +307,7 @@ class Controlled:
         self.ages_s.append(seen_within_s)
         self.left -= 1
         if self.left < 0:
-            raise RefusedError("It is controlled from admin2.", code="superseded")
+            raise SupersededError("It is controlled from admin2.")
 
 
 def test_who_does_not_control_the_site_begins_nothing(store: Store) -> None:
@@ -334,8 +334,10 @@ def test_who_is_taken_over_from_goes_no_step_further_and_undoes_nothing(
     controlled = Controlled(lasts)
     journal = OperationJournal(store, FakeClock(), require_controller=controlled)
     operation = journal.begin("cake.bake", "sea", "sponge", {})
+    progress = RecordedProgress()
     with pytest.raises(RefusedError, match="admin2"):
-        journal.apply(operation, steps, SilentProgress(), undo_on_failure=True)
+        journal.apply(operation, steps, progress, undo_on_failure=True)
+    assert progress.notes == [], "it does not say that it undoes anything"
     assert done == ["first", "second"][: lasts - 1]
     (left,) = journal.unfinished("sea")
     assert left.status == "running"

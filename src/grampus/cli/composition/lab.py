@@ -227,7 +227,7 @@ class LabSession:
         return self.store.get(EPOCH_RECORD, self.lab_name, self.lab_name, ControllerEpoch)
 
     def require_controller(self, seen_within_s: float = 0.0) -> None:
-        """Raise RefusedError with code `superseded` when another home controls the site; a lab has
+        """Raise SupersededError when another home controls the site; a lab has
         one. Errors as `SiteController.require`."""
         site = self.find_site()
         if site is not None:

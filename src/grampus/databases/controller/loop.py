@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Generic, Protocol
 
 from grampus.core.clock import Clock
-from grampus.core.errors import GrampusError
+from grampus.core.errors import GrampusError, SupersededError
 from grampus.databases.controller.decide_telling import Key, decide_news, decide_wait_s, key_of
 from grampus.databases.controller.due_jobs import (
     ControllerEvent,
@@ -23,8 +23,6 @@ from grampus.databases.controller.due_jobs import (
 # A job that was at work when the controller was stopped gets so long to end; what it was at is
 # journaled, so the next command ends it.
 STOP_GRACE_S = 20.0
-# The error of a controller that another one has taken over from.
-SUPERSEDED = "superseded"
 Tell = Callable[[str, ControllerEvent], None]  # the job's name, and what it met
 
 
@@ -60,16 +58,15 @@ class JobRunner(Generic[SessionT]):
         """One run: all that it met, of which the news is told.
 
         When another command has the lab to itself (`lab up`), the run is left out. Raises
-        RefusedError with code `superseded` when another machine controls the site.
+        SupersededError when another machine controls the site.
         """
         try:
             with self._open_session() as session:
                 events = self._job.run(session)
+        except SupersededError:
+            raise
         except (GrampusError, OSError) as error:
-            code = error.code if isinstance(error, GrampusError) else ""
-            if code == SUPERSEDED:
-                raise
-            if code == "busy":
+            if isinstance(error, GrampusError) and error.code == "busy":
                 return []
             self._failures += 1
             failure = failure_of("", error)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 # What a command says that is not obeyed; its exit code is 68.
 SUPERSEDED = "is superseded by the controller epoch"
+# What a command says that cannot tell whether it is to be obeyed; its exit code is 69.
+UNDECIDED = "the controller epoch is not known:"
 _VARIABLE = "GRAMPUS_CONTROLLER"
 # DIR TAG NUMBER ID FORCE are variables here. The lock is released when the shell becomes the
 # command: it must not keep the next controller waiting for as long as the command takes.
@@ -21,7 +23,7 @@ file=$dir/data/controller-epoch known=0 holder=
 if test -s "$file"; then read -r known holder <"$file" || true; fi
 test -z "$force" || known=0
 case $known in
-  ''|*[!0-9]*) echo "$file is damaged" >&2; exit 69 ;;
+  ''|*[!0-9]*) echo "{UNDECIDED} $file is damaged" >&2; exit 69 ;;
 esac
 if test "$known" -gt "$number" ||
     {{ test "$known" -eq "$number" && test -n "$holder" && test "$holder" != "$id"; }}; then
@@ -39,7 +41,10 @@ if test "$known" -lt "$number"; then
     done
     test -n "$left" || break
     tries=$((tries + 1))
-    if test $tries -gt 100; then echo "commands of an earlier epoch do not end" >&2; exit 69; fi
+    if test $tries -gt 100; then
+      echo "{UNDECIDED} commands of an earlier one do not end" >&2
+      exit 69
+    fi
     sleep 0.05
   done
   printf '%s %s\\n' "$number" "$id" >"$file.new"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path, PurePosixPath
 
-from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.errors import GrampusError, RefusedError, SupersededError
 from grampus.core.streams import ByteReader, ByteWriter
 from grampus.hosts.announcing import announce_argv, ask_argv, render_announcement
 from grampus.hosts.command_server.client import CommandServers
@@ -30,7 +30,7 @@ from grampus.hosts.port import (
 )
 from grampus.hosts.process import read_command, run_command, spawn_command, write_command
 from grampus.hosts.remote.addresses import AddressPlace, decide_place
-from grampus.hosts.remote.epoch_guard import SUPERSEDED, HostEpoch
+from grampus.hosts.remote.epoch_guard import SUPERSEDED, UNDECIDED, HostEpoch
 from grampus.hosts.remote.host_root import image_root, inside_argv
 from grampus.hosts.remote.host_scripts import (
     ABSENT,
@@ -62,8 +62,6 @@ REACHABLE_FOR_S = 1.0
 FIRST_PATIENCE_S = 8.0
 # Over a connection that served a moment ago. A packet that is lost is sent again after 1 s.
 KNOWN_PATIENCE_S = 2.0
-# Of the error of a controller that the host does not obey any more.
-SUPERSEDED_CODE = "superseded"
 _MEMORY_IN_USE = 75
 _NO_USER_NAMESPACES = 3
 _MAPPING_PROGRAM = resources.files("grampus.hosts").joinpath("idmap_mounts_hook.py")
@@ -149,7 +147,7 @@ class RemoteHost:
         except GrampusError as error:
             # A host that refuses us is not lost: whoever controls it now needs it.
             is_lost = isinstance(error, HostUnreachableError | RefusedError)
-            if error.code == SUPERSEDED_CODE or not (is_lost or error.code == "timeout"):
+            if isinstance(error, SupersededError) or not (is_lost or error.code == "timeout"):
                 raise
             is_reachable = False
         self._answer = _Answer(self._monotonic_s(), is_reachable)
@@ -315,12 +313,18 @@ class RemoteHost:
         return ssh_argv(place.ssh, inside)
 
     def _explain_end(self, said: str) -> GrampusError:
+        if UNDECIDED in said:
+            return RefusedError(
+                f"{self.name} obeys nobody: {said.strip()}.",
+                f"If `grampus site check NAME` says that this GRAMPUS_HOME controls the site, "
+                f"`grampus host add {self.name}` records that on the host.",
+                code="host-epoch",
+            )
         if SUPERSEDED not in said:
             return explain_ssh(self._place.ssh, said)
-        return RefusedError(
+        return SupersededError(
             f"{self.name} obeys a later controller: {said.strip()}.",
             "Another GRAMPUS_HOME has taken over the site. `grampus site check NAME` says which.",
-            code=SUPERSEDED_CODE,
         )
 
     def _on_host(self, argv: Sequence[str], *, check: bool = True) -> CommandResult:

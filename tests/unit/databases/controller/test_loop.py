@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.errors import GrampusError, RefusedError, SupersededError
 from grampus.databases.controller.due_jobs import ControllerEvent, DueJob, failure_of
 from grampus.databases.controller.loop import Controller, JobRunner
 from tests.fakes.clock import FakeClock
@@ -183,7 +183,7 @@ def test_a_defect_in_one_job_ends_the_controller_and_is_not_swallowed() -> None:
 
 def test_a_controller_that_another_one_has_taken_over_from_ends() -> None:
     sessions = Sessions()
-    sessions.error = RefusedError("It is controlled from admin2.", code="superseded")
+    sessions.error = SupersededError("It is controlled from admin2.")
     controller = Controller(
         [DueJob("job", 5.0, lambda _: [DONE])], sessions, FakeClock(), lambda *_: None
     )

@@ -11,7 +11,7 @@ import pytest
 
 from grampus.core.errors import RefusedError
 from grampus.hosts.port import HostUnreachableError
-from grampus.hosts.remote.epoch_guard import GUARD, HostEpoch
+from grampus.hosts.remote.epoch_guard import GUARD, UNDECIDED, HostEpoch
 from grampus.hosts.remote.host_root import inside_argv
 from grampus.hosts.remote.remote_host import RemoteHost, RemoteHostPlace
 from grampus.hosts.remote.ssh import SshPlace
@@ -131,7 +131,7 @@ def test_a_host_that_is_added_obeys_whoever_adds_it(host: GuardedHost) -> None:
 def test_a_damaged_file_is_no_permission(host: GuardedHost, content: str) -> None:
     host.file.write_text(content)
     code, said = host.run(2, "b")
-    assert (code, "damaged" in said) == (69, True)
+    assert (code, said) == (69, f"{UNDECIDED} {host.file} is damaged\n")
     assert host.run(2, "b", force="force") == (0, "obeyed\n")
 
 
@@ -148,6 +148,7 @@ def test_without_an_epoch_the_command_is_the_former_one() -> None:
     ("said", "error", "code"),
     [
         ("epoch 1 is superseded by the controller epoch 3\n", RefusedError, "superseded"),
+        (f"{UNDECIDED} /d/data/controller-epoch is damaged\n", RefusedError, "host-epoch"),
         ("ssh: connect to host 10.0.5.11 port 22: No route to host", HostUnreachableError, None),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.errors import GrampusError, RefusedError, SupersededError
 from grampus.hosts.port import CommandResult, HostUnreachableError
 from grampus.hosts.remote.remote_host import REACHABLE_FOR_S, RemoteHost, RemoteHostPlace
 from grampus.hosts.remote.ssh import SshPlace
@@ -54,7 +54,7 @@ def test_what_a_command_there_says(error: GrampusError | None, *, expected: bool
 
 def test_a_host_that_obeys_another_controller_is_not_lost() -> None:
     host = Asked()
-    host.error = RefusedError("It obeys a later one.", code="superseded")
+    host.error = SupersededError("It obeys a later one.")
     with pytest.raises(RefusedError, match="later one"):
         host.is_reachable()
 
