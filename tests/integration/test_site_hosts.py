@@ -349,7 +349,11 @@ def test_a_second_machine_takes_over_and_the_first_one_is_refused(site: Site, se
         site.line.start("db", "restart", NAME, environment=stops) as (cut),
     ):
         wait_for(lambda: state_of(cut.pid) == "T", "the command to stop")
-        second.line.ok("state", "rebuild")
+        planned = second.line.ok("state", "rebuild", "--dry-run").stderr
+        assert "Without --dry-run, this command takes it over" in planned
+        rebuilt = second.line.ok("state", "rebuild")
+        assert f"now controls the site '{SITE}'" in rebuilt.stderr
+        assert f"records of the site '{SITE}' rebuilt" in rebuilt.stdout
         (found,) = second.line.json("db", "list")["databases"]
         assert (found["name"], found["status"], found["host"]) == (NAME, "running", "s1")
         wait_for(serve.has_ended, "the first controller to end")

@@ -49,7 +49,7 @@ def operation_list(
         {"operations": [operation_document(view) for view in ordered]},
         ["id", "operation", "subject", "state", "started", "took", "by", "doing"],
         [_row(view) for view in ordered],
-        f"The lab '{lab}' has no operations yet.",
+        f"'{lab}' has no operations yet.",
     )
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from grampus.ceph.connecting import ADMINISTRATOR
 from grampus.cli.app import command, make_noun
 from grampus.cli.checks_output import show_checks
 from grampus.cli.composition.lab import LabSession
@@ -200,8 +201,17 @@ def site_forget(
             service.forget(name)
     make_output(output_format).text(
         {"site": name, "forgotten": True, "user": spec.user},
-        f"The site '{name}' is forgotten. `ceph auth rm client.{spec.user}` removes its user from "
-        "the cluster.",
+        f"The site '{name}' is forgotten.{removal_of(spec.user)}",
+    )
+
+
+def removal_of(user: str) -> str:
+    """How the user is removed from the cluster, which has to keep its administrator."""
+    if f"client.{user}" == ADMINISTRATOR:
+        return ""
+    return (
+        f" If no other machine uses it, `ceph auth rm client.{user}` removes its user from the "
+        "cluster."
     )
 
 

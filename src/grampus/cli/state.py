@@ -59,11 +59,20 @@ def state_rebuild(
         # A site that was lost, too, is adopted again before this.
         lost = [] if session.find_site() else find_lost_records(session.home, session.store, lab)
         restore_lab(session.store, lab, lost)
-        is_taken_over = not dry_run and session.is_superseded()
-        if is_taken_over:
+        is_taken_over = session.is_superseded()
+        if is_taken_over and dry_run:
+            session.progress.note(
+                f"Another GRAMPUS_HOME controls the site '{lab}'. Without --dry-run, this command "
+                "takes it over."
+            )
+        elif is_taken_over:
             # Fence before takeover: what is read from here on, nobody else changes.
             session.progress.phase("Take over the site")
             session.take_over()
+            session.progress.note(
+                f"This GRAMPUS_HOME now controls the site '{lab}'. The cluster and the hosts "
+                "refuse commands of the former one."
+            )
         session.progress.phase("Read the metadata of the images")
         rebuild = state_rebuild_of(session)
         rebuilt = rebuild.plan()
@@ -77,6 +86,7 @@ def state_rebuild(
                     for sentence in describe_reconciled(reconciled):
                         session.progress.note(sentence)
             note_records(session)
+    place = f"{'lab' if session.find_site() is None else 'site'} '{lab}'"
     document = rebuilt_document(lab, rebuilt, lost, dry_run=dry_run)
     output = make_output(output_format)
     if output_format is OutputFormat.JSON:
@@ -86,7 +96,7 @@ def state_rebuild(
     rows = [[_SHOWN.get(one.kind, one.kind.replace("-", " ")), one.name] for one in records]
     if rows:
         output.table(document, ["what", "name"], rows, "")
-    output.text(document, conclusion(lab, rebuilt, len(rows), dry_run=dry_run))
+    output.text(document, conclusion(place, rebuilt, len(rows), dry_run=dry_run))
 
 
 @command(state_app, "backup", "grampus state backup /mnt/safe/grampus-state.db")
@@ -124,12 +134,12 @@ def state_backup(
     make_output(output_format).text(document, text)
 
 
-def conclusion(lab: str, rebuilt: Rebuilt, count: int, *, dry_run: bool) -> str:
-    """What was done, and what is left to do."""
+def conclusion(place: str, rebuilt: Rebuilt, count: int, *, dry_run: bool) -> str:
+    """What was done at a place (such as `lab 'default'`), and what is left to do."""
     plan = rebuilt.plan
     word = "would be rebuilt" if dry_run else "rebuilt"
     lines = [
-        f"{count} records of the lab '{lab}' {word}; {plan.kept} already existed. Images of "
+        f"{count} records of the {place} {word}; {plan.kept} already existed. Images of "
         f"other labs: {plan.foreign}."
     ]
     lines += [f"Not rebuilt: {sentence}" for sentence in plan.conflicts]

@@ -156,7 +156,10 @@ class SiteService:
             try:
                 cluster = CephCluster(runner)
                 controller = self._control(spec.name, spec.pool, cluster)
-                if controller.is_other():  # what is there is noted by the other one
+                if controller.is_other():
+                    self._progress.note(
+                        "Another GRAMPUS_HOME controls the site: its notes in the cluster stay."
+                    )
                     return
                 ensure_state_note_absent(cluster, spec.name)
                 controller.forget()

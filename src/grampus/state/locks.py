@@ -87,7 +87,7 @@ def describe_lock(name: str) -> str:
         case ["volume", _, volume]:
             return f"the volume '{volume}'"
         case ["lab", lab]:
-            return f"the lab '{lab}'"
+            return f"the lab or site '{lab}'"
         case ["grampus-lab-networks"]:
             return "the network of another lab on this machine"
         case [("backup-keys" | "volume-keys") as keys]:

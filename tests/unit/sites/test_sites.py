@@ -26,6 +26,7 @@ from grampus.state.store import Store
 from tests.fakes.clock import FakeClock
 from tests.fakes.commands import FakeRunner, Output, Reply
 from tests.fakes.epoch_objects import FakeEpochObjects
+from tests.fakes.progress import RecordedProgress
 
 from .test_adoption_checks import HOSTS, POOL, rule_of, versions_of
 
@@ -119,12 +120,15 @@ class World:
 
     @property
     def service(self) -> SiteService:
+        return self.service_with(SilentProgress())
+
+    def service_with(self, progress: Progress) -> SiteService:
         return SiteService(
             self.home,
             self.store,
             self.images,
             FakeClock(),
-            SilentProgress(),
+            progress,
             in_use={"database": "database"},
             is_lab=lambda name: name in self.labs,
             connect=self.connect,
@@ -197,7 +201,11 @@ def test_another_home_that_controls_the_site(world: World, tmp_path: Path) -> No
         assert "controlled from another GRAMPUS_HOME" in check.sentence
         assert "grampus state rebuild --site prod" in check.remedy
     # What the other one needs stays.
-    world.service.forget("prod")
+    progress = RecordedProgress()
+    world.service_with(progress).forget("prod")
+    assert progress.notes == [
+        "Another GRAMPUS_HOME controls the site: its notes in the cluster stay."
+    ]
     assert world.cluster.epochs.objects
     assert "ceph config-key rm grampus/prod/generation" not in world.cluster.asked
     assert {one.verdict for one in first.service.check("prod")} == {"ok"}

@@ -99,7 +99,9 @@ def test_busy_is_refused_in_words_after_the_time_given(home: Home) -> None:
         pytest.fail("held twice")
     assert caught.value.code == "busy"
     assert caught.value.exit_code == 4
-    assert caught.value.problem == "Another grampus command is working on the lab 'default'."
+    assert (
+        caught.value.problem == "Another grampus command is working on the lab or site 'default'."
+    )
     assert clock.slept_s == pytest.approx(2, abs=0.11)
 
 
@@ -158,7 +160,7 @@ def test_home_that_cannot_be_used_is_explained(root: str) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("lab.default", "the lab 'default'"),
+        ("lab.default", "the lab or site 'default'"),
         ("volume.default.shop", "the volume 'shop'"),
         ("db.default.shop", "the database 'shop'"),
         ("db.default.shop.backup", "the database 'shop'"),
