@@ -136,7 +136,7 @@ ensure_volumed() {
   echo "Building volumed, the driver of volumes (once; some minutes) ..." >&2
   log=dataplane/target/.grampus-volumed.log
   if { has_cargo || scripts/ensure-rust.sh; } >"$log" 2>&1 &&
-    (cd dataplane && cargo build --locked --release --quiet --package grampus-volumed) >>"$log" 2>&1
+    scripts/cargo-release.sh --package grampus-volumed >>"$log" 2>&1
   then
     echo "built $wanted" >"$volumed_stamp"
   else

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 NAME = "grampus"
@@ -118,12 +118,3 @@ def render_venv(python: tuple[int, int]) -> str:
 def render_checksums(digests: Mapping[str, str]) -> str:
     """DEBIAN/md5sums, from MD5 digests by path below /: what `dpkg --verify` compares with."""
     return "".join(f"{digests[path]}  {path}\n" for path in sorted(digests))
-
-
-def decide_remapping(prefixes: Sequence[tuple[str, str]]) -> str:
-    """Flags of rustc that keep the build machine's paths out of a program.
-
-    `prefixes` are paths and what is shown for them. The last one that matches is used.
-    """
-    flags = [f"--remap-path-prefix={path}={shown}" for path, shown in prefixes]
-    return "\x1f".join(flags)  # the separator of CARGO_ENCODED_RUSTFLAGS; paths may have spaces

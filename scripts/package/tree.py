@@ -1,7 +1,7 @@
 """The files of the package: made below a directory as they are installed below /.
 
-What takes long is kept in the cache: Python's packages of others, by a digest of what they are
-installed from, and what cargo compiled.
+Python's packages of others are kept in a cache, by a digest of what they are installed from.
+volumed is that of the checkout: cargo builds it if need be.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from scripts.package.control import (
     PYTHON_DIRECTORY,
     Project,
     Target,
-    decide_remapping,
     render_metadata,
     render_venv,
     site_packages,
@@ -68,7 +67,7 @@ def make_tree(
     copy(FILES / NAME, environment / "bin" / NAME, mode=0o755)
     (root / "usr/bin").mkdir()
     (root / "usr/bin" / NAME).symlink_to(f"../lib/{NAME}/bin/{NAME}")
-    copy(build_volumed(checkout, cache), below(root, PACKAGE.volumed), mode=0o755)
+    build_volumed(checkout, below(root, PACKAGE.volumed))
 
     data = below(root, PACKAGE.data)
     for name in DATA_DIRECTORIES:
@@ -129,22 +128,12 @@ def compile_packages(directory: Path, packages: Path, target: Target) -> None:
     )
 
 
-def build_volumed(checkout: Path, cache: Path) -> Path:
-    """volumed without symbols and without paths of this machine; in the cache."""
-    cargo_home = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
-    flags = decide_remapping(
-        [(str(Path.home()), "/build"), (str(cargo_home), "/cargo"), (str(checkout), "/grampus")]
-    )
-    output = cache / "cargo"
-    run(
-        [
-            *("cargo", "build", "--locked", "--release", "--quiet", "--package", "grampus-volumed"),
-            *("--target-dir", str(output), "--config", 'profile.release.strip="symbols"'),
-        ],
-        env={"CARGO_ENCODED_RUSTFLAGS": flags, "MAKEFLAGS": ""},
-        cwd=checkout / "dataplane",
-    )
-    return output / "release" / "volumed"
+def build_volumed(checkout: Path, target: Path) -> None:
+    """The checkout's volumed, without symbols, as the file `target`."""
+    script = checkout / "scripts" / "cargo-release.sh"
+    run([str(script), "--package", "grampus-volumed"], cwd=checkout)
+    copy(checkout / "dataplane/target/release/volumed", target, mode=0o755)
+    run(["strip", str(target)], cwd=checkout)
 
 
 def list_files(root: Path) -> Iterator[Path]:

@@ -20,7 +20,8 @@ SOURCE = CHECKOUT / "dataplane" / "librbd" / "tests" / "cluster.rs"
 @pytest.fixture(scope="module")
 def binding_tests() -> Path:
     """`SOURCE` as `make rust` has built it."""
-    return build_program("test", "--workspace", "--test", "cluster", "--no-run")
+    options = ("--locked", "--quiet", "--workspace", "--test", "cluster", "--no-run")
+    return build_program("cargo", "test", *options)
 
 
 def test_the_binding_does_on_a_cluster_what_it_promises(

@@ -23,13 +23,13 @@ NS_PER_S = 1_000_000_000
 
 def build_exerciser() -> Path:
     """The exerciser, built as everything of the data plane that tests run on a lab: released."""
-    return build_program("build", "--release", "--package", "grampus-testkit")
+    return build_program("../scripts/cargo-release.sh", "--package", "grampus-testkit")
 
 
-def build_program(*arguments: str) -> Path:
-    """The one program that `cargo ARGUMENTS` makes of the data plane."""
+def build_program(*argv: str) -> Path:
+    """The one program that this command of cargo makes of the data plane."""
     built = subprocess.run(
-        ["cargo", *arguments, "--locked", "--quiet", "--message-format=json"],
+        [*argv, "--message-format=json"],
         cwd=CHECKOUT / "dataplane",
         stdout=subprocess.PIPE,
         text=True,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import tomllib
 from email import message_from_string
 from pathlib import Path
@@ -13,7 +15,6 @@ from scripts.package.control import (
     PROGRAMS_OF_LABS,
     Project,
     Target,
-    decide_remapping,
     parse_project,
     render_checksums,
     render_control,
@@ -93,11 +94,27 @@ def test_checksums_are_in_the_order_of_paths() -> None:
     assert render_checksums({"usr/b": "2", "usr/a": "1"}) == "1  usr/a\n2  usr/b\n"
 
 
-def test_remapped_paths_may_have_spaces() -> None:
-    flags = decide_remapping([("/home/a b", "/build"), ("/src", "/grampus")])
+def test_remapped_paths_may_have_spaces(tmp_path: Path) -> None:
+    """As cargo gets them from the script that builds what is released."""
+    cargo = tmp_path / "programs" / "cargo"
+    cargo.parent.mkdir()
+    cargo.write_text('#!/bin/sh\nprintf "%s\\n" "$PWD" "$*" "$CARGO_ENCODED_RUSTFLAGS"\n')
+    cargo.chmod(0o755)
+    path = f"{cargo.parent}:{os.environ['PATH']}"
+    finished = subprocess.run(
+        [CHECKOUT / "scripts" / "cargo-release.sh", "--package", "one"],
+        env={"PATH": path, "HOME": "/home/a b", "CARGO_HOME": "/cargo home"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    directory, arguments, flags = finished.stdout.splitlines()
+    assert directory == str(CHECKOUT / "dataplane")
+    assert arguments == "build --locked --release --quiet --target-dir target --package one"
     assert flags.split("\x1f") == [
         "--remap-path-prefix=/home/a b=/build",
-        "--remap-path-prefix=/src=/grampus",
+        "--remap-path-prefix=/cargo home=/cargo",
+        f"--remap-path-prefix={CHECKOUT}=/grampus",
     ]
 
 
