@@ -1,4 +1,4 @@
-"""Typed access to a Ceph cluster, through the `ceph` command on any reachable host."""
+"""Typed access to a Ceph cluster, through commands on any reachable host."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from grampus.ceph.command_words import parse_command
 from grampus.ceph.full_pools import WaitExplainer, require_writable
-from grampus.ceph.mon_commands import CONNECT_TIMEOUT_S, ask_mons
+from grampus.ceph.mon_commands import CONNECT_TIMEOUT_S, ask_mons, render_ask
 from grampus.ceph.ports import CommandOutput, CommandRunner
 from grampus.core.errors import GrampusError, RefusedError
 
@@ -89,14 +90,20 @@ def parse_status(document: Mapping[str, Any], mgr_active: str | None) -> Cluster
 class CephCluster:
     """One Ceph cluster as seen with the key of Grampus, in a lab the administrator's.
 
-    `image_pools` are the only pools whose images the key opens; None: it opens all.
+    `image_pools` are the only pools whose images the key opens; None: it opens all. Without
+    `has_bindings`, where Ceph's Python bindings may not be there, only its programs are run.
     """
 
     def __init__(
-        self, runner: CommandRunner, *, image_pools: Collection[str] | None = None
+        self,
+        runner: CommandRunner,
+        *,
+        image_pools: Collection[str] | None = None,
+        has_bindings: bool = True,
     ) -> None:
         self.runner = WaitExplainer(runner)
         self.image_pools = image_pools
+        self._has_bindings = has_bindings
 
     def ceph(
         self,
@@ -105,9 +112,13 @@ class CephCluster:
         check: bool = True,
         timeout_s: float = CONNECT_TIMEOUT_S + 40,
     ) -> CommandOutput:
-        """Run `ceph ARGUMENTS`. Raises GrampusError on a non-zero code, when `check`."""
-        # By itself it waits for ever when no MON answers.
-        argv = ["ceph", "--connect-timeout", str(CONNECT_TIMEOUT_S), *arguments]
+        """What `ceph ARGUMENTS` does. Raises GrampusError on a non-zero code, when `check`."""
+        command = parse_command(arguments) if self._has_bindings else None
+        if command is None:
+            # By itself it waits for ever when no MON answers.
+            argv = ["ceph", "--connect-timeout", str(CONNECT_TIMEOUT_S), *arguments]
+        else:
+            argv = render_ask(command.document, command.to, has_input=command.has_input)
         return self.runner.run(argv, stdin=stdin, check=check, timeout_s=timeout_s)
 
     def query(self, *arguments: str) -> Any:

@@ -54,9 +54,10 @@ def ensure_erasure_pool(
     if pool not in cluster.query("osd", "pool", "ls"):
         data, coding = chunks_of(code)
         cluster.ceph(
-            *("osd", "erasure-code-profile", "set", pool, "--force"),
+            *("osd", "erasure-code-profile", "set", pool),
             *(f"k={data}", f"m={coding}", "crush-failure-domain=host"),
             *_place_of(cluster, rule),
+            "--force",
         )
         cluster.ceph(
             *("osd", "pool", "create", pool, str(placement_groups), str(placement_groups)),

@@ -34,8 +34,8 @@ def _table(pools: list[str], **more: Reply) -> dict[str, Any]:
     said = {
         LS: pools,
         DUMP_RULE: RULE,
-        f"ceph osd erasure-code-profile set {DATA} --force k=2 m=1 crush-failure-domain=host "
-        "crush-root=default crush-device-class=nvme": "",
+        f"ceph osd erasure-code-profile set {DATA} k=2 m=1 crush-failure-domain=host "
+        "crush-root=default crush-device-class=nvme --force": "",
         f"ceph osd pool create {DATA} 32 32 erasure {DATA} --autoscale-mode=off": "",
         f"ceph osd pool set {DATA} allow_ec_overwrites true": "",
         f"ceph osd pool application enable {DATA} rbd --yes-i-really-mean-it": "",

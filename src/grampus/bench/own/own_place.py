@@ -87,7 +87,7 @@ class OwnPorts:
 
 def cluster_at(host: Host, client: CephClient) -> CephCluster:
     """The cluster that `client` reaches, by the programs on `host`."""
-    return CephCluster(AccessRunner(host, client))
+    return CephCluster(AccessRunner(host, client), has_bindings=False)
 
 
 def observe_fsid(cluster: CephCluster) -> str:
