@@ -34,9 +34,23 @@ LOGIN_TIMEOUT_S = 15.0
 # Somebody who listens answers at once; nobody answers for a host that is lost.
 _ANSWER_TIMEOUT_S = 1.5
 ASK_EVERY_S, LOOK_EVERY_S = 0.2, 0.05
-# Once a second it is looked at whether the server has ended, and every five seconds it is asked
-# whatever is seen.
-CHECKED_EACH_LOOK, ASKED_EACH_LOOK = 20, 100
+# Each look waits for so long on the host; then it is checked whether the server has ended. Every
+# five seconds the server is asked, whatever is seen.
+LISTENING_S, ASKED_EACH_LOOK = 1.0, 5
+# Waits until the text is in the file, for so many seconds. In one process: to start one for each
+# look would take a fifth of the CPU that the server starts with.
+AWAIT_TEXT = """
+import sys, time
+file, text, seconds = sys.argv[1:]
+end_s = time.monotonic() + float(seconds)
+while True:
+    with open(file) as content:
+        if text in content.read():
+            break
+    if time.monotonic() >= end_s:
+        sys.exit(1)
+    time.sleep(0.02)
+"""
 
 
 def ensure_files(
@@ -157,11 +171,9 @@ def await_server(
     looks = itertools.count(1)
 
     def is_over() -> bool:
-        look = next(looks)
-        if not listens or look % ASKED_EACH_LOOK == 0 or observe_listening(host, plan):
+        if not listens or observe_listening(host, plan) or next(looks) % ASKED_EACH_LOOK == 0:
             return answered()
-        if look % CHECKED_EACH_LOOK == 0:
-            require_running(host, plan, plan.daemon)
+        require_running(host, plan, plan.daemon)
         return False
 
     wait_until(
@@ -175,14 +187,15 @@ def await_server(
 
 
 def observe_listening(host: Host, plan: InstancePlan) -> bool:
-    """Whether somebody listens at the server's address; nobody connects to it.
+    """Whether somebody listens at the server's address within a second; nobody connects to it.
 
     A look that takes too long has seen nobody: on a machine that stands still for a while, the
     next one is to see more, and only the end of the whole wait is a failure.
     """
     place = render_listening(plan.address, plan.port)
+    argv = ["python3", "-c", AWAIT_TEXT, "/proc/net/tcp", place, str(LISTENING_S)]
     try:
-        listening = host.run(["grep", "-q", place, "/proc/net/tcp"], check=False, timeout_s=10.0)
+        listening = host.run(argv, check=False, timeout_s=10.0)
     except GrampusError as error:
         if error.code != "timeout":
             raise
@@ -191,7 +204,7 @@ def observe_listening(host: Host, plan: InstancePlan) -> bool:
 
 
 def render_listening(address: str, port: int) -> str:
-    """What Linux writes in /proc/net/tcp of a socket that listens there, for `grep`.
+    """What Linux writes in /proc/net/tcp of a socket that listens there.
 
     The address as a number of the host's byte order (proc(5)), which is taken to be our own.
     """
