@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ SECRET = "a secret that nobody may find 8c1f"
 FILL = f'yes \'{SECRET}\' | head -c 4194304 >"$1/secret" && sync -f "$1/secret"'
 # In a shell on a host: how many lines of what is stored hold it; 1 of `grep` means none.
 COUNT_IN_IMAGE = 'rbd export --no-progress "$1" - | grep -a -c -F "$2"; true'
+# The metadata in the first of the header's two copies: LUKS2 On-Disk Format Specification, 2.1.
+READ_HEADER = 'rbd export --no-progress "$1" - 2>/dev/null | head -c 16384 | tail -c +4097'
 COUNT_IN_OBJECTS = """
 rados --pool "$1" --namespace "$2" ls | grep journal | while read -r object; do
     rados --pool "$1" --namespace "$2" get "$object" - | grep -a -F "$3"
@@ -47,6 +50,12 @@ def secrets_in(machine: LabMachine, document: dict[str, Any]) -> dict[str, int]:
     return {"image": int(stored), "journal": int(journal), "log": in_log}
 
 
+def header_of(machine: LabMachine, document: dict[str, Any]) -> Any:
+    """What the LUKS2 header of the image says of itself."""
+    text = machine.ok("sh", "-c", READ_HEADER, "sh", image_of(document))
+    return json.loads(text.rstrip("\0"))
+
+
 def keys_left(machine: LabMachine) -> list[str]:
     """Key files on the host, which shares its memory with all labs of this machine."""
     names = f"/dev/shm/grampus-{machine.tag}-*.key"
@@ -70,6 +79,14 @@ def test_nothing_is_stored_in_clear(lab: CommandLine, write_path: str) -> None:
         assert keys_left(machine) == []
         lab.ok("volume", "detach", "enc-volume")
         assert secrets_in(machine, document) == {"image": 0, "journal": 0, "log": 0}
+        header = header_of(machine, document)
+        (data,) = header["segments"].values()
+        (slot,) = header["keyslots"].values()
+        assert (data["encryption"], data["sector_size"]) == ("aes-xts-plain64", 4096)
+        assert int(data["offset"]) == HEADER_BYTES
+        # AES-256: XTS has two keys. The passphrase is random, so to derive a key from it is cheap.
+        assert (slot["key_size"], slot["af"]["stripes"]) == (64, 4000)
+        assert (slot["kdf"]["type"], slot["kdf"]["iterations"]) == ("pbkdf2", 1000)
         again = attach(lab, "enc-volume", "h1")
         assert machine.ok("head", "-n", "1", f"{again['mount_path']}/secret").strip() == SECRET
 

@@ -1,8 +1,8 @@
-"""LUKS2 inside RBD images, through the `rbd` command on any reachable host.
+"""LUKS2 inside RBD images, through commands on any reachable host.
 
-The passphrase of an image goes to `rbd` through its standard input: it is on no command line and
-in no file. Each of these commands derives a key from it, which takes `rbd` seconds of CPU, and up
-to 1 GiB of memory for a moment (Argon2id, as libcryptsetup chooses its costs).
+The passphrase of an image goes to a command through its standard input: it is on no command line
+and in no file. To open an image of an earlier Grampus takes seconds of CPU time, and up to 1 GiB of
+memory for a moment: its header is one of `rbd encryption format` (`luks_format.py`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from pydantic import SecretStr
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.luks_format import FORMAT_LUKS2
+from grampus.ceph.namespaces import split_image
 
 # rbd opens it as it would any file with a passphrase.
 STDIN = "/dev/stdin"
@@ -27,8 +29,9 @@ class RbdEncryption:
 
         What the image held cannot be read any more.
         """
-        argv = ["encryption", "format", f"{pool}/{image}", "luks2", STDIN]
-        self._rbd(argv, passphrase, timeout_s=FORMAT_TIMEOUT_S)
+        namespace, name = split_image(image)
+        argv = ["python3", "-c", FORMAT_LUKS2, pool, namespace, name]
+        self._run(argv, passphrase, timeout_s=FORMAT_TIMEOUT_S)
 
     def resize(self, pool: str, image: str, size_bytes: int, passphrase: SecretStr) -> None:
         """Grow what the image holds to that size; it may be in use.
@@ -39,9 +42,9 @@ class RbdEncryption:
         opened = ("--encryption-format", "luks", "--encryption-passphrase-file", STDIN)
         # Whoever has the image open does the resize, and takes the size for that of its content:
         # so must `rbd` when nobody has.
-        argv = ["resize", "--no-progress", *size, *opened, f"{pool}/{image}"]
-        self._rbd(argv, passphrase, timeout_s=FORMAT_TIMEOUT_S)
+        argv = ["rbd", "resize", "--no-progress", *size, *opened, f"{pool}/{image}"]
+        self._run(argv, passphrase, timeout_s=FORMAT_TIMEOUT_S)
 
-    def _rbd(self, argv: list[str], passphrase: SecretStr, *, timeout_s: float) -> None:
+    def _run(self, argv: list[str], passphrase: SecretStr, *, timeout_s: float) -> None:
         secret = passphrase.get_secret_value()
-        self._cluster.runner.run(["rbd", *argv], stdin=secret, timeout_s=timeout_s)
+        self._cluster.runner.run(argv, stdin=secret, timeout_s=timeout_s)

@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from grampus.ceph.encryption import STDIN
+from grampus.ceph.luks_format import FORMAT_LUKS2
 from grampus.volumes.key_files import WRITE_KEY
 from tests.fakes.hosts import FakeFile
 
@@ -28,7 +29,8 @@ def answer_encryption(
     """What `rbd` answers to a command with a passphrase; None for one that is about others."""
     opened = ["--encryption-format", "luks", "--encryption-passphrase-file", STDIN]
     match list(argv):
-        case ["rbd", "encryption", "format", name, "luks2", file] if file == STDIN:
+        case ["python3", "-c", script, *place] if script == FORMAT_LUKS2:
+            name = "/".join(filter(None, place))
             image = cluster.images[name]
             assert not cluster.watchers(name), "an image formatted under its client"
             assert not image.data, "a header over data"
