@@ -8,9 +8,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from grampus.ceph.command_words import parse_command
 from grampus.ceph.full_pools import WaitExplainer, require_writable
-from grampus.ceph.mon_commands import CONNECT_TIMEOUT_S, ask_mons, render_ask
+from grampus.ceph.mon_commands import CONNECT_TIMEOUT_S, ask_mons, parse_command, render_ask
 from grampus.ceph.ports import CommandOutput, CommandRunner
 from grampus.core.errors import GrampusError, RefusedError
 

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from grampus.ceph.encryption import STDIN
-from grampus.ceph.luks_format import FORMAT_LUKS2
+from grampus.ceph.encryption import FORMAT_LUKS2, STDIN
 from grampus.volumes.key_files import WRITE_KEY
 from tests.fakes.hosts import FakeFile
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grampus.ceph.cluster import CephCluster
-from grampus.ceph.command_words import ClusterCommand, parse_command
+from grampus.ceph.mon_commands import ClusterCommand, parse_command
 from tests.fakes.commands import FakeRunner
 from tests.fakes.mon_commands import as_ceph_command
 
