@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,19 +32,26 @@ baseline: first
 conclusions:
   - {name: more, says: It is more., test: ratio, quantity: iops, arm: second, at_least: 1.01}
 scales:
-  tiny: {warmup_s: 1, measure_s: 15, rounds: 1, dataset_bytes: 32M, environment_s: 45}
+  tiny: {warmup_s: 1, measure_s: MEASURE_S, rounds: 1, dataset_bytes: 32M, environment_s: 45}
   small: {warmup_s: 15, measure_s: 60, rounds: 5, dataset_bytes: 1G, environment_s: 240}
   full: {warmup_s: 60, measure_s: 300, rounds: 6, dataset_bytes: 10G, environment_s: 600}
 """
-# Those that warm up or measure, and not those that load the data.
-CLIENT = "sysbench.*--report-interval=1.* run"
-HOSTS = ("h1", "h2", "h3")
+# Those of a lab's directory that warm up or measure, and not those that load the data.
+CLIENT = "^sysbench --config-file={directory}/.*--report-interval=1.* run"
 
 
-def suite_file(directory: Path, *, dimensions: str, fixed: str, first: str, second: str) -> Path:
+def suite_file(
+    directory: Path, *, dimensions: str, fixed: str, first: str, second: str, measure_s: int
+) -> Path:
     """A suite of two cells, visited once each."""
     file = directory / f"{NAME}.yaml"
-    words = {"DIMENSIONS": dimensions, "FIXED": fixed, "FIRST": first, "SECOND": second}
+    words = {
+        "DIMENSIONS": dimensions,
+        "FIXED": fixed,
+        "FIRST": first,
+        "SECOND": second,
+        "MEASURE_S": str(measure_s),
+    }
     text = SUITE
     for word, value in words.items():
         text = text.replace(word, value)
@@ -51,14 +59,19 @@ def suite_file(directory: Path, *, dimensions: str, fixed: str, first: str, seco
     return file
 
 
-def commits_file(directory: Path) -> Path:
-    """Two cells on one database, which differ in what a running server takes."""
+def commits_file(directory: Path, *, rate: str) -> Path:
+    """Two cells on one database, which differ in what a running server takes.
+
+    Each is measured for long enough to break something meanwhile. `rate`: transactions a second, or
+    none: as many as the server takes.
+    """
     return suite_file(
         directory,
         dimensions="{trx_commit: [1, 2]}",
-        fixed="{workload: update-index, threads: 4}",
+        fixed=f"{{workload: update-index, threads: 4, rate: {rate}}}",
         first="{trx_commit: 1}",
         second="{trx_commit: 2}",
+        measure_s=15,
     )
 
 
@@ -70,6 +83,7 @@ def objects_file(directory: Path) -> Path:
         fixed="{workload: rados-write, threads: 4, media: own, wal_db_device: own}",
         first="{copies: 2}",
         second="{copies: 3}",
+        measure_s=4,
     )
 
 
@@ -90,13 +104,14 @@ class RunningSuite:
         return [json.loads(line) for line in lines if line.endswith("\n")]
 
     def wait_for_load(self) -> None:
-        """Until the first cell is loaded."""
-        machines = [LabMachine(self._lab, host) for host in HOSTS]
-        wait_for(
-            lambda: any(machine.run("pgrep", "-f", CLIENT).code == 0 for machine in machines),
-            "the first load",
-            timeout_s=300,
-        )
+        """Until the first cell is loaded; processes of the hosts are this machine's, too."""
+        directory = self._lab.home / "labs" / self._lab.lab / "hosts"
+        client = ["pgrep", "-f", CLIENT.format(directory=re.escape(str(directory)))]
+
+        def is_loaded() -> bool:
+            return subprocess.run(client, stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+        wait_for(is_loaded, "the first load", timeout_s=300, interval_s=0.5)
 
     def wait_for_visit(self) -> dict[str, Any]:
         """The first visit, when it has ended."""
@@ -160,7 +175,7 @@ def test_a_broken_cell_has_a_reason_and_the_other_its_figures(
 def test_an_osd_that_dies_in_a_cell_leaves_no_figures_of_it(
     lab: CommandLine, tmp_path: Path
 ) -> None:
-    with running_suite(lab, commits_file(tmp_path)) as running:
+    with running_suite(lab, commits_file(tmp_path, rate="20")) as running:
         running.wait_for_load()
         try:
             lab.ok("lab", "fault", "kill-daemon", "osd-1")
@@ -175,7 +190,8 @@ def test_an_osd_that_dies_in_a_cell_leaves_no_figures_of_it(
 
 
 def test_a_full_volume_leaves_no_figures(lab: CommandLine, tmp_path: Path) -> None:
-    with running_suite(lab, commits_file(tmp_path)) as running:
+    # As many as it takes: the server must come to need more than the volume has.
+    with running_suite(lab, commits_file(tmp_path, rate="none")) as running:
         running.wait_for_load()
         (database,) = [
             found["name"]
@@ -191,7 +207,7 @@ def test_a_full_volume_leaves_no_figures(lab: CommandLine, tmp_path: Path) -> No
 
 def test_a_full_cluster_leaves_no_figures(lab: CommandLine, tmp_path: Path) -> None:
     machine = LabMachine(lab, "h1")
-    with running_suite(lab, commits_file(tmp_path)) as running:
+    with running_suite(lab, commits_file(tmp_path, rate="20")) as running:
         running.wait_for_load()
         try:
             # What every OSD has by itself is more; from now on writes wait.

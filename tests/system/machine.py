@@ -36,12 +36,14 @@ class Thing:
     clue: str
 
 
-def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
+def wait_for(
+    condition: Callable[[], bool], what: str, timeout_s: float = 30.0, *, interval_s: float = 0.1
+) -> None:
     """Poll until `condition` holds; fail with `what` after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, f"gave up waiting for {what} after {timeout_s} s"
-        time.sleep(0.1)
+        time.sleep(interval_s)
 
 
 def tag_of(home: Path, lab: str) -> str:
