@@ -1,7 +1,7 @@
 """Build the Debian package of Grampus: `make package`. Prints the path of the file.
 
 The same commit, the same Python and the same Rust make the same file, byte for byte.
-Needs git, cargo and dpkg-deb, and a package index for pip at the first build.
+Needs git, cargo, strip and dpkg-deb, and a package index for pip at the first build.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ LANES = (
         "test-home",
         (
             "tests/acceptance",  # 400, first: on a lab that nobody has used
-            "broken_cells",  # 355
-            "lab_interrupted",  # 125
+            "broken_cells",  # 290
+            "lab_interrupted",  # 110
             "own_cluster",  # 120
             "matrix_runs",  # 110
             "guest_runs",  # exhaustive
@@ -82,7 +82,7 @@ LANES = (
             "volumed_live",  # 30
             "volumed_cache",  # 15
             "librbd_binding",  # 25
-            "package",  # 50, and a root and a build of volumed
+            "package",  # 50, and a root
             "namespaces",  # 40
             "growth",  # 30
             "grown_file_systems",  # 5
@@ -95,7 +95,7 @@ LANES = (
         "test-dbms",
         (
             "automatic_failover",  # 240, first: it breaks and heals the lab
-            "encryption",  # 265
+            "encryption",  # 170
             "clones",  # 200
             "verify",  # 190
             "read_endpoints",  # 160
