@@ -19,6 +19,8 @@ from typing import Any
 
 from grampus.core.errors import GrampusError
 from grampus.databases.accounts import ACCOUNTS_SQL
+from grampus.databases.application_support import OBSERVE_SQL
+from grampus.databases.copied_server import LOOK_SQL
 from grampus.databases.endpoints.endpoint_work import HAPROXY
 from grampus.databases.layout import VOLUME_IN_DAEMON
 from grampus.databases.readiness import READY_SQL
@@ -122,6 +124,11 @@ class MysqlHost(FakeHost):
             return self._ready(stdin, daemon)
         if argv[-1] == ACCOUNTS_SQL:
             return self._accounts(daemon)
+        if argv[-1] == LOOK_SQL:
+            looks = (OBSERVE_SQL, ACCOUNTS_SQL)
+            answers = [self._play_inside([*argv[:-1], sql], stdin, daemon) for sql in looks]
+            refused = [answer for answer in answers if answer[0] != 0]
+            return refused[0] if refused else (0, "".join(text for _, text in answers))
         if self.refusal and DEFAULTS_ON_STDIN in argv:
             return 1, self.refusal
         found = self._tables_answer(argv, daemon)

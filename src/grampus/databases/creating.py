@@ -81,7 +81,7 @@ def copied_steps(
     return [
         *_first_steps(ports, spec, work),
         *fill,
-        _attach_step(ports, spec),
+        _attach_step(spec, work),
         Step("files", "Write configuration and certificates", work.files, work.remove_files),
         *before_start,
         Step("address", f"Give {spec.host} the address {spec.address}", *work.address_changes()),
@@ -115,7 +115,7 @@ def _initialised_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
             work.create_volume,
             work.remove_volume,
         ),
-        _attach_step(ports, spec),
+        _attach_step(spec, work),
         Step("files", "Write configuration and certificates", work.files, work.remove_files),
         Step("initialise", "Initialise the data directory", work.initialise, work.stop_initialise),
         Step("address", f"Give {spec.host} the address {spec.address}", *work.address_changes()),
@@ -137,13 +137,10 @@ def _first_steps(ports: StepPorts, spec: DatabaseSpec, work: DatabaseWork) -> li
     ]
 
 
-def _attach_step(ports: StepPorts, spec: DatabaseSpec) -> Step:
-    return Step(
-        "attach",
-        f"Attach the volume to {spec.host}",
-        lambda: discard(ports.volumes.ensure_attached(spec.name, spec.host)),
-        DatabaseWork(ports, spec).detach_own,
-    )
+def _attach_step(spec: DatabaseSpec, work: DatabaseWork) -> Step:
+    """The certificates come with it: the step after it, which is undone before it, removes them."""
+    title = f"Attach the volume to {spec.host}"
+    return Step("attach", title, work.attach_new, work.detach_own)
 
 
 CREATE = DatabaseOperation(

@@ -60,12 +60,19 @@ def ensure_files(
     )
 
 
+def ensure_certificates_first(
+    host: Host, plan: InstancePlan, authority: Authority | None = None
+) -> None:
+    """The certificates of `ensure_files`, which need nothing of the instance's volume."""
+    host.run(_install_directory(plan))
+    ensure_certificates(host, plan, authority)
+
+
 def ensure_server_files(host: Host, plan: InstancePlan) -> None:
     """Directories and my.cnf: what a server needs that nobody connects to."""
-    directory = str(plan.directory)
     host.run(
         in_one_shell(
-            ["install", "-d", "-m", "0750", "-o", "0", "-g", str(MYSQL_GID), directory],
+            _install_directory(plan),
             _install_for_mysql(plan.run_dir),
             _install_for_mysql(plan.volume),
         )
@@ -261,6 +268,11 @@ def last_words(host: Host, daemon: str) -> str:
     shown = [line.strip() for line in lines if line.strip() and "password" not in line]
     errors = [line for line in shown if "ERROR" in line]
     return " / ".join(errors[-2:] or shown[-3:]) or "it wrote no message."
+
+
+def _install_directory(plan: InstancePlan) -> list[str]:
+    owner = ["-o", "0", "-g", str(MYSQL_GID)]
+    return ["install", "-d", "-m", "0750", *owner, str(plan.directory)]
 
 
 def _install_for_mysql(directory: PurePosixPath) -> list[str]:

@@ -374,6 +374,24 @@ class VolumeService:
             self.operations.settle(name, completes=False)  # its users do not wait for a copy
             return self._attacher.attach(name, host, driver=driver, transport=transport)
 
+    def drop_flushes(self, name: str) -> None:
+        """Have flushes of the attached volume answered at once, until `ensure_flushed`.
+
+        For a volume that is removed if its operation does not reach its end: a crash may take
+        what was flushed meanwhile. What is written is still applied in its order, so a volume
+        with the write path direct, which has none, keeps its flushes. Raises NotFoundError.
+        """
+        with self.operations.locked(name):
+            self._attacher.drop_flushes(name)
+
+    def ensure_flushed(self, name: str) -> None:
+        """Flushes of the attached volume are done before they are answered, also those so far.
+
+        Raises NotFoundError, and GrampusError with code `drops-flushes`.
+        """
+        with self.operations.locked(name):
+            self._attacher.ensure_flushed(name)
+
     def ensure_detached(self, name: str) -> None:
         """Flush, unmount, and take the block device away; nothing happens if it is detached."""
         if self.find(name) is not None:
