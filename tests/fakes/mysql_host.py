@@ -22,6 +22,7 @@ from grampus.databases.accounts import ACCOUNTS_SQL
 from grampus.databases.application_support import OBSERVE_SQL
 from grampus.databases.copied_server import LOOK_SQL
 from grampus.databases.endpoints.endpoint_work import HAPROXY
+from grampus.databases.instance import AWAIT_LISTENING
 from grampus.databases.layout import VOLUME_IN_DAEMON
 from grampus.databases.readiness import READY_SQL
 from grampus.databases.stopping import DISMISS
@@ -188,15 +189,15 @@ class MysqlHost(FakeHost):
                     file.mode &= 0o700
             case "timeout":  # as `observe_listening_from` asks whether somebody listens there
                 return int(argv[-2] not in self.answering), ""
+            case "python3" if argv[2] == AWAIT_LISTENING:
+                self.silent_looks -= 1
+                return int(self.silent_looks >= 0), ""
             case "python3":  # as `probe_argv` asks several places at once
                 return 0, "\n".join(f"{one} {self._answer_at(one)}" for one in argv[4:])
             case "ss":  # as the connections of a host that is left are reset
                 self.reset.append(argv[-1])
             case "test":
                 return int(self.lacks_haproxy), ""
-            case "grep":
-                self.silent_looks -= 1
-                return int(self.silent_looks >= 0), ""
             case "openssl" if argv[1] == "x509":
                 return 0, f"notAfter={self.certificates_end}\n"
             case "openssl":

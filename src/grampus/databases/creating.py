@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -73,6 +74,7 @@ def copied_steps(
     the server serves, and before the database counts as ready.
     """
     work = DatabaseWork(ports, spec, owner=owner)
+    first, *more = fill
     due = Step(
         "flatten-due",
         "Record that its volume is to be flattened",
@@ -80,8 +82,9 @@ def copied_steps(
     )
     return [
         *_first_steps(ports, spec, work),
-        *fill,
-        _attach_step(spec, work),
+        _with_certificates(spec, work, first),
+        *more,
+        _attach_step(ports, spec),
         Step("files", "Write configuration and certificates", work.files, work.remove_files),
         *before_start,
         Step("address", f"Give {spec.host} the address {spec.address}", *work.address_changes()),
@@ -115,7 +118,7 @@ def _initialised_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
             work.create_volume,
             work.remove_volume,
         ),
-        _attach_step(spec, work),
+        _attach_step(ports, spec),
         Step("files", "Write configuration and certificates", work.files, work.remove_files),
         Step("initialise", "Initialise the data directory", work.initialise, work.stop_initialise),
         Step("address", f"Give {spec.host} the address {spec.address}", *work.address_changes()),
@@ -137,10 +140,20 @@ def _first_steps(ports: StepPorts, spec: DatabaseSpec, work: DatabaseWork) -> li
     ]
 
 
-def _attach_step(spec: DatabaseSpec, work: DatabaseWork) -> Step:
-    """The certificates come with it: the step after it, which is undone before it, removes them."""
-    title = f"Attach the volume to {spec.host}"
-    return Step("attach", title, work.attach_new, work.detach_own)
+def _with_certificates(spec: DatabaseSpec, work: DatabaseWork, first: Step) -> Step:
+    """A step on the cluster, and the certificates meanwhile, which the undo of `files` removes."""
+    if spec.replica_of is not None:
+        return first
+    return replace(first, apply=lambda: work.make_certificates_during(first.apply))
+
+
+def _attach_step(ports: StepPorts, spec: DatabaseSpec) -> Step:
+    return Step(
+        "attach",
+        f"Attach the volume to {spec.host}",
+        lambda: discard(ports.volumes.ensure_attached(spec.name, spec.host)),
+        DatabaseWork(ports, spec).detach_own,
+    )
 
 
 CREATE = DatabaseOperation(

@@ -84,11 +84,14 @@ class DatabaseWork:
         """Passwords, made if there are none yet."""
         self._ports.credentials.ensure(self._spec.name, user=self._owner)
 
-    def attach_new(self) -> None:
-        """The volume attached, and the certificates made meanwhile, which need nothing of it."""
-        host, plan, authority = self.host(), self._names(), self.authority()
-        with meanwhile(lambda: ensure_certificates_first(host, plan, authority)):
-            self._ports.volumes.ensure_attached(self._spec.name, self._spec.host)
+    def make_certificates_during(self, work: Callable[[], None]) -> None:
+        """Do `work` on the cluster; meanwhile the host makes the certificates of `files`.
+
+        Not those of a replica: they are signed by an authority that may not be there yet.
+        """
+        host, plan = self.host(), self._names()
+        with meanwhile(lambda: ensure_certificates_first(host, plan)):
+            work()
 
     def create_volume(self, sealed_key: str | None = None) -> None:
         """The volume; `sealed_key` as `VolumePort.ensure_created` says."""

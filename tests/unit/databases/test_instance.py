@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import itertools
 import socket
+import subprocess
+import sys
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from grampus.core.errors import GrampusError
 from grampus.databases.credentials import CredentialFiles
 from grampus.databases.instance import (
+    AWAIT_LISTENING,
     await_server,
     ensure_files,
     ensure_initialised,
@@ -70,8 +73,8 @@ def test_the_version_is_the_first_word_of_the_answer(tmp_path: Path) -> None:
     ("silent_looks", "listens", "slept_s"),
     [
         (0, True, 0.1),  # it is asked at each look
-        (10, True, 0.6),  # from when somebody listens
-        (1000, True, 14.95),  # every five seconds, should nobody be seen to listen
+        (3, True, 0.25),  # from when somebody listens
+        (1000, True, 0.7),  # at every fifth look, should nobody be seen to listen
         (1000, False, 0.4),
     ],
 )
@@ -92,8 +95,8 @@ def test_a_look_that_takes_too_long_does_not_end_the_wait(monkeypatch: pytest.Mo
     run = host.run
 
     def slow(argv: list[str], **options: Any) -> CommandResult:
-        if argv[0] == "grep" and next(looks) < 3:
-            raise GrampusError("`grep` did not end within 10 s.", code="timeout")
+        if AWAIT_LISTENING in argv and next(looks) < 3:
+            raise GrampusError("`python3` did not end within 11 s.", code="timeout")
         return run(argv, **options)
 
     monkeypatch.setattr(host, "run", slow)
@@ -118,3 +121,11 @@ def test_a_listening_socket_is_told_from_others() -> None:
             assert render_listening("127.0.0.1", port) in seen
             assert render_listening("127.0.0.2", port) not in seen
             assert render_listening("127.0.0.1", client.getsockname()[1]) not in seen
+
+
+def test_a_look_ends_once_somebody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        there = render_listening("127.0.0.1", server.getsockname()[1])
+        for place, patience_s, code in ((there, "60", 0), ("nowhere", "0.1", 1)):
+            argv = [sys.executable, "-c", AWAIT_LISTENING, place, patience_s]
+            assert subprocess.run(argv, timeout=50, check=False).returncode == code
