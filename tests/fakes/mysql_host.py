@@ -196,6 +196,8 @@ class MysqlHost(FakeHost):
                 return 0, "\n".join(f"{one} {self._answer_at(one)}" for one in argv[4:])
             case "ss":  # as the connections of a host that is left are reset
                 self.reset.append(argv[-1])
+            case "true":  # as a host is woken
+                pass
             case "test":
                 return int(self.lacks_haproxy), ""
             case "openssl" if argv[1] == "x509":

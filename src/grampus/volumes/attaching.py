@@ -269,22 +269,6 @@ class Attacher:
             return None
         return attachment
 
-    def drop_flushes(self, name: str) -> None:
-        """As `VolumeService.drop_flushes`."""
-        record = self._records.get(name)
-        attachment = record.attachment
-        # A volume that keeps no order without flushes would be damaged by a crash.
-        if attachment is not None and record.spec.write_path != "direct":
-            host = self._fleet.host(attachment.host)
-            self._drivers[attachment.driver].drop_flushes(host, attachment.device)
-
-    def ensure_flushed(self, name: str) -> None:
-        """As `VolumeService.ensure_flushed`."""
-        attachment = self._records.get(name).attachment
-        if attachment is not None:
-            host = self._fleet.host(attachment.host)
-            self._drivers[attachment.driver].ensure_flushed(host, attachment.device)
-
     def driver_of(self, record: VolumeRecord) -> tuple[Driver, MapRequest] | None:
         """The driver of a recorded attachment, and what it has to be told."""
         if record.attachment is None:

@@ -19,7 +19,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.commands import PlayedCommands
 from tests.fakes.image_ids import new_image_id
 from tests.fakes.interruption import Fuse
-from tests.fakes.mon_commands import as_ceph_command, asks_parents, follow_parents
+from tests.fakes.mon_commands import as_ceph_command
 
 from .encryption_commands import answer_encryption
 from .fact_commands import answer_facts
@@ -173,9 +173,7 @@ class RbdCluster(PlayedCommands):
         self.commands.append(tuple(argv))
         if argv[:2] == ["env", "TZ=UTC"]:
             argv = argv[2:]
-        if asks_parents(argv):
-            code, text = self._parents(argv)
-        elif list(argv[:3]) == ["python3", "-c", CHANGE_METADATA]:
+        if list(argv[:3]) == ["python3", "-c", CHANGE_METADATA]:
             code, text = self._change_metadata(f"{argv[3]}/{argv[4]}", json.loads(argv[5]))
         elif answer := (
             answer_migrations(self, argv)
@@ -365,13 +363,6 @@ class RbdCluster(PlayedCommands):
         for key in changes["remove"]:
             known.pop(key, None)
         return 0, ""
-
-    def _parents(self, argv: Sequence[str]) -> tuple[int, str]:
-        name = f"{argv[3]}/{argv[4]}"
-        if name not in self.images:
-            return ENOENT, f"rbd: error opening image {name}"
-        found = follow_parents(argv, lambda asked: json.loads(self._rbd(asked[1:])[1]))
-        return 0, json.dumps(found)
 
     def _take_lock(self, name: str) -> None:
         """As librbd does when the owner of the lock has no watch: it is shut out."""
