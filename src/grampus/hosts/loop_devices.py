@@ -90,7 +90,7 @@ def _ensure_flushes_pass(host: Host, device: str) -> None:
     The setting outlives whoever had the device before, and `losetup` does not reset it.
     """
     setting = _write_cache_setting(device)
-    said = host.run(["sh", "-c", _PASS_FLUSHES, "sh", setting], check=False).stdout.strip()
+    said = host.run(_passing_flushes(device), check=False).stdout.strip()
     if said != WRITE_BACK:
         raise GrampusError(
             f"The block device {device} drops flushes: its write cache is set to "
@@ -117,6 +117,10 @@ def ensure_flushed(host: Host, device: str) -> None:
     _ensure_flushes_pass(host, device)
     # Not the file system: for it, what it had flushed meanwhile is flushed.
     host.run(["sync", device], timeout_s=FLUSH_TIMEOUT_S)
+
+
+def _passing_flushes(device: str) -> list[str]:
+    return ["sh", "-c", _PASS_FLUSHES, "sh", _write_cache_setting(device)]
 
 
 def _write_cache_setting(device: str) -> str:
@@ -167,6 +171,8 @@ def ensure_loop_device_absent(host: Host, file: PurePosixPath, *, reference: str
     for device in _observe_loop_devices(host, str(file)):
         is_ours = device.get("ref") == reference and _may_be_over(device, file)
         if is_ours or device.get("back-file") == str(file):
+            # Whoever has the number next, and does not look, would lose its flushes.
+            host.run(_passing_flushes(str(device["name"])), check=False)
             argv = ["losetup", "--detach", str(device["name"])]
             result = host.run(argv, check=False)
             if not is_detached(result.returncode, result.stderr):
@@ -320,6 +326,7 @@ def is_detached(returncode: int, stderr: str) -> bool:
 
 
 def _detach(loop: AttachedLoop) -> None:
+    run_command(_passing_flushes(loop.device), check=False)
     argv = ["losetup", "--detach", loop.device]
     result = run_command(argv, check=False)
     if not is_detached(result.returncode, result.stderr):

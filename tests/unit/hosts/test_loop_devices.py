@@ -234,6 +234,14 @@ def test_the_same_reference_over_another_hosts_file_is_not_ours(
     assert losetup.devices == ([] if is_found else [device])
 
 
+def test_a_device_that_is_detached_leaves_no_setting_to_the_next_one_of_its_number() -> None:
+    losetup = FakeLosetup([DEVICE_1])
+    host = AnsweringHost("h1", losetup)
+    drop_flushes(host, "/dev/loop1")
+    ensure_loop_device_absent(host, FILE, reference=REFERENCE)
+    assert (losetup.devices, losetup.write_caches) == ([], {})
+
+
 def test_capacity_follows_the_file() -> None:
     host = AnsweringHost("h1", lambda argv: "")
     ensure_loop_capacity(host, "/dev/loop5")

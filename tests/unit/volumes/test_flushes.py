@@ -24,6 +24,16 @@ def test_answered_at_once_until_they_are_made_up_for(world: World, write_path: W
     assert world.h1.flushed == [device, device]
 
 
+def test_detached_it_leaves_no_device_that_drops_flushes(world: World) -> None:
+    world.build_volumed()
+    world.create(write_path="journal")
+    world.attach()
+    service = world.service()
+    service.drop_flushes("demo")
+    service.ensure_detached("demo")
+    assert world.h1.drops_flushes == set()
+
+
 def test_a_volume_that_keeps_no_order_keeps_its_flushes(world: World) -> None:
     world.create()
     world.attach()
