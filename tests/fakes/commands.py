@@ -12,7 +12,7 @@ from typing import Any
 from grampus.ceph.reporting import REPORT
 from grampus.core.errors import GrampusError
 from grampus.core.streams import ByteReader, ByteWriter
-from tests.fakes.mon_commands import as_ceph_command
+from tests.fakes.mon_commands import as_ceph_command, asks_parents, follow_parents
 
 PREFIX = "ceph --connect-timeout 20 "
 
@@ -41,7 +41,11 @@ class PlayedCommands:
         timeout_s: float = 60.0,
         check: bool = True,
     ) -> Output:
-        made = self.play(as_ceph_command(argv), stdin)
+        made = (
+            self._play_parents(argv)
+            if asks_parents(argv)
+            else self.play(as_ceph_command(argv), stdin)
+        )
         if isinstance(made, Output):
             output = made
         else:
@@ -52,6 +56,20 @@ class PlayedCommands:
 
     def play(self, argv: list[str], stdin: str | None) -> Reply:
         raise AssertionError(f"a command that no cluster was told of: {argv}")
+
+    def _play_parents(self, argv: Sequence[str]) -> Reply:
+        """From what is played of `rbd info`; the first failure is that of the script."""
+        failed: list[Output] = []
+
+        def ask(asked: list[str]) -> Any:
+            made = self.play(asked, None)
+            if isinstance(made, Output) and made.returncode != 0:
+                failed.append(made)
+                return {}
+            return json.loads(made.stdout) if isinstance(made, Output) else made
+
+        found = follow_parents(argv, ask)
+        return failed[0] if failed else found
 
     def reading(self, argv: Sequence[str]) -> AbstractContextManager[ByteReader]:
         raise AssertionError(f"a command that no cluster was told of: {argv}")

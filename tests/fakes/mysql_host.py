@@ -19,8 +19,10 @@ from typing import Any
 
 from grampus.core.errors import GrampusError
 from grampus.databases.accounts import ACCOUNTS_SQL
+from grampus.databases.application_support import OBSERVE_SQL
+from grampus.databases.copied_server import LOOK_SQL
 from grampus.databases.endpoints.endpoint_work import HAPROXY
-from grampus.databases.instance import AWAIT_TEXT
+from grampus.databases.instance import AWAIT_LISTENING
 from grampus.databases.layout import VOLUME_IN_DAEMON
 from grampus.databases.readiness import READY_SQL
 from grampus.databases.stopping import DISMISS
@@ -123,6 +125,11 @@ class MysqlHost(FakeHost):
             return self._ready(stdin, daemon)
         if argv[-1] == ACCOUNTS_SQL:
             return self._accounts(daemon)
+        if argv[-1] == LOOK_SQL:
+            looks = (OBSERVE_SQL, ACCOUNTS_SQL)
+            answers = [self._play_inside([*argv[:-1], sql], stdin, daemon) for sql in looks]
+            refused = [answer for answer in answers if answer[0] != 0]
+            return refused[0] if refused else (0, "".join(text for _, text in answers))
         if self.refusal and DEFAULTS_ON_STDIN in argv:
             return 1, self.refusal
         found = self._tables_answer(argv, daemon)
@@ -182,13 +189,15 @@ class MysqlHost(FakeHost):
                     file.mode &= 0o700
             case "timeout":  # as `observe_listening_from` asks whether somebody listens there
                 return int(argv[-2] not in self.answering), ""
-            case "python3" if argv[2] == AWAIT_TEXT:
+            case "python3" if argv[2] == AWAIT_LISTENING:
                 self.silent_looks -= 1
                 return int(self.silent_looks >= 0), ""
             case "python3":  # as `probe_argv` asks several places at once
                 return 0, "\n".join(f"{one} {self._answer_at(one)}" for one in argv[4:])
             case "ss":  # as the connections of a host that is left are reset
                 self.reset.append(argv[-1])
+            case "true":  # as a host is woken
+                pass
             case "test":
                 return int(self.lacks_haproxy), ""
             case "openssl" if argv[1] == "x509":

@@ -90,9 +90,24 @@ class FakeVolumes:
         self.full_pools: set[str] = set()
         self.hosts_without_volumed: set[str] = set()
         self.failing_paths: set[WritePath] = set()  # attaching by them fails
+        self.unflushed: set[str] = set()  # volumes whose flushes are answered at once
+        self.dropped_flushes: list[str] = []  # volumes whose flushes ever were
         self.drawn_down: list[str] = []  # while they were attached
         self.measured: list[str] = []  # whose snapshots were measured
         self.measure_failure = ""  # why they cannot be
+
+    def drop_flushes(self, name: str) -> None:
+        self._fuse.burn()
+        assert self._image(name).record.attachment is not None
+        self.unflushed.add(name)
+        self.dropped_flushes.append(name)
+        self._fuse.burn()
+
+    def ensure_flushed(self, name: str) -> None:
+        self._fuse.burn()
+        self._image(name)
+        self.unflushed.discard(name)
+        self._fuse.burn()
 
     def is_attached(self, name: str) -> bool:
         self._fuse.burn()
@@ -161,6 +176,7 @@ class FakeVolumes:
             image.files = {path.relative_to(mount): file for path, file in found.items()}
             host._remove(mount)
             image.record = image.record.model_copy(update={"attachment": None, "host": None})
+            self.unflushed.discard(name)
         self._fuse.burn()
 
     def ensure_absent(self, name: str, meant: VolumeSpec | None = None) -> None:

@@ -33,7 +33,8 @@
 //! 5. gives [`Event::Tick`] at [`Journal::next_tick`].
 //!
 //! A snapshot, a shrinking resize or a detach is [`Event::Quiesce`], then the thing itself, then
-//! [`Event::Unquiesce`]. Times are durations since any fixed moment of a clock that does not run
+//! [`Event::Unquiesce`]. For a snapshot, [`Event::HoldImage`] can come in between: then changes are
+//! taken while the snapshot is made. Times are durations since any fixed moment of a clock that does not run
 //! backwards.
 //!
 //! What the shell must keep: an append is conditional on the slot's epoch *in the same operation*;

@@ -29,6 +29,8 @@ pub(crate) enum Fault {
     FreeOnOldApply,
     /// Two applies of the same bytes may be in flight together.
     OverlappingApplies,
+    /// An image that is held is written to.
+    ApplyToHeld,
     /// Reads do not see batches that are on their way into the journal.
     ForgetClosed,
     /// Flushes in cache mode do not wait for the lag to shrink.
@@ -54,7 +56,7 @@ pub(crate) enum Fault {
 
 #[cfg(test)]
 impl Fault {
-    pub(crate) const ALL: [Self; 22] = [
+    pub(crate) const ALL: [Self; 23] = [
         Self::ApplyUnclosed,
         Self::ApplyUndurable,
         Self::AcknowledgeOutOfOrder,
@@ -67,6 +69,7 @@ impl Fault {
         Self::FreeUnrecorded,
         Self::FreeOnOldApply,
         Self::OverlappingApplies,
+        Self::ApplyToHeld,
         Self::ForgetClosed,
         Self::IgnoreLag,
         Self::IgnoreLocalFailure,

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use grampus_blockdev::{
     BlockDevice, ByteRange, Completion, Durability, Geometry, Outcome, Request,
 };
-use grampus_journal::{Epoch, Event, Failure, Journal, Opened, Progress, Ring, Statistics, Status};
+use grampus_journal::{
+    Epoch, Event, Failure, Journal, Opened, Progress, Ring, State, Statistics, Status,
+};
 
 use crate::core::Origin;
 use crate::engine::Engine;
@@ -192,6 +194,28 @@ impl JournaledDevice {
             }
             core.holds = core.holds.saturating_sub(1);
         });
+    }
+
+    /// Let changes in again after a [`Self::quiesce`], and leave the image as it is until
+    /// [`Self::release_image`], which ends both. What comes in is flushed to the journal, as far as
+    /// that has room. False, and nothing is changed: somebody else wants quiet too, or the journal
+    /// has failed.
+    #[must_use]
+    pub fn hold_image(&self) -> bool {
+        self.engine.act(Some(&self.ports), |core, now, _| {
+            let is_quiet = core.journal.status().state == State::Quiesced;
+            if core.holds != 1 || !is_quiet || core.is_stopped() {
+                return false;
+            }
+            core.holds = 0;
+            core.handle(now, Event::HoldImage(true));
+            true
+        })
+    }
+
+    /// End a [`Self::hold_image`] that said true.
+    pub fn release_image(&self) {
+        self.engine.event(Event::HoldImage(false));
     }
 
     /// The image's size has changed. To make it smaller: quiesce, resize, this, unquiesce.

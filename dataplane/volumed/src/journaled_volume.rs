@@ -392,8 +392,7 @@ impl Volume for JournaledVolume {
     }
 
     fn guard_snapshots(&self, guard: Arc<dyn SnapshotGuard>) -> Result<(), VolumeError> {
-        let device = Arc::downgrade(&self.device);
-        self.rbd.guard_snapshots(Arc::new(Drained { guard, device }))
+        self.rbd.guard_snapshots(Arc::new(Drained::new(guard, &self.device)))
     }
 
     fn take_snapshot(
@@ -401,8 +400,7 @@ impl Volume for JournaledVolume {
         name: &str,
         guard: Arc<dyn SnapshotGuard>,
     ) -> Result<Taken, VolumeError> {
-        let device = Arc::downgrade(&self.device);
-        self.rbd.take_snapshot(name, Arc::new(Drained { guard, device }))
+        self.rbd.take_snapshot(name, Arc::new(Drained::new(guard, &self.device)))
     }
 
     fn remove_snapshot(&self, name: &str) -> Result<(), VolumeError> {
@@ -466,6 +464,15 @@ impl Volume for JournaledVolume {
 struct Drained {
     guard: Arc<dyn SnapshotGuard>,
     device: std::sync::Weak<JournaledDevice>,
+    /// Changes go on, into the journal alone.
+    holds_image: AtomicBool,
+}
+
+impl Drained {
+    fn new(guard: Arc<dyn SnapshotGuard>, device: &Arc<JournaledDevice>) -> Self {
+        let (device, holds_image) = (Arc::downgrade(device), AtomicBool::new(false));
+        Self { guard, device, holds_image }
+    }
 }
 
 impl SnapshotGuard for Drained {
@@ -478,12 +485,22 @@ impl SnapshotGuard for Drained {
         device.quiesce(SNAPSHOT_PATIENCE).map_err(|error| {
             self.guard.after_snapshot();
             VolumeError::new(format!("The journal was not drained for a snapshot: {error}."))
-        })
+        })?;
+        // To make the snapshot takes the cluster longer than to drain: a MON numbers it, up to a
+        // second later.
+        if self.guard.can_let_go() && device.hold_image() {
+            self.holds_image.store(true, Ordering::SeqCst);
+            self.guard.let_go();
+        }
+        Ok(())
     }
 
     fn after_snapshot(&self) {
-        if let Some(device) = self.device.upgrade() {
-            device.unquiesce();
+        let holds_image = self.holds_image.swap(false, Ordering::SeqCst);
+        match self.device.upgrade() {
+            Some(device) if holds_image => device.release_image(),
+            Some(device) => device.unquiesce(),
+            None => {}
         }
         self.guard.after_snapshot();
     }

@@ -181,6 +181,11 @@ impl Slots for RadosSlots {
         let value = encode_owner(owner);
         let told = |error: RbdError| failure(&error);
         let mut first_fault = None;
+        // A journal that begins has no slots: each is made by one operation then, without a look at
+        // it before. Where there is one, nothing changes.
+        if mend && objects.swap_attribute(&name, EPOCH_KEY, None, &value).map_err(told)? {
+            return Ok(Some(SlotFault::Missing));
+        }
         for _ in 0..MAX_RAISES {
             let found = objects.attribute(&name, EPOCH_KEY).map_err(told)?;
             let exists = found.is_some() || objects.exists(&name).map_err(told)?;

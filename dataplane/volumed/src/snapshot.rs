@@ -3,6 +3,10 @@
 //! The client that holds the image's lock takes them itself. A snapshot that another client takes
 //! reaches this one only while the cluster has its watch; with the watch gone librbd would break the
 //! lock, shut this client out, and take the image as it is, without what the journal holds.
+//!
+//! Requests wait until all that was flushed is in the image. Where there is a journal, it then takes
+//! what comes and leaves the image as it is, so that nobody waits for the cluster to make the
+//! snapshot (ADR 54).
 
 use std::fmt;
 use std::sync::Arc;
@@ -66,8 +70,8 @@ impl Snapshots {
         require_ours(view)
     }
 
-    /// Hold requests, bring what was flushed into the image, take the snapshot, let requests go on.
-    /// One of that name is left as it is. What is not done in time is not done later either.
+    /// Hold requests, bring what was flushed into the image, take the snapshot, let requests go on
+    /// as soon as they do not come into the image any more. One of that name is left as it is. What is not done in time is not done later either.
     ///
     /// # Errors
     /// [`Refused`] as [`Self::check`], and with `timeout`, `snapshot-failed` or `snapshot-lost`.
@@ -127,7 +131,7 @@ impl fmt::Debug for Snapshots {
     }
 }
 
-/// What a snapshot came to. One that was taken while requests went on is removed.
+/// What a snapshot came to. One that was taken while requests came into the image is removed.
 fn finish(
     volume: &dyn Volume,
     name: &str,
@@ -210,11 +214,14 @@ struct Held {
     /// Nobody waits for the snapshot any more: it is not begun then.
     given_up: AtomicBool,
     was_lost: AtomicBool,
+    /// Requests go on, since the image stays as it is.
+    has_let_go: AtomicBool,
 }
 
 impl Held {
     fn new(gate: Arc<Gate>) -> Self {
-        Self { gate, given_up: AtomicBool::new(false), was_lost: AtomicBool::new(false) }
+        let [given_up, was_lost, has_let_go] = [(); 3].map(|()| AtomicBool::new(false));
+        Self { gate, given_up, was_lost, has_let_go }
     }
 
     fn give_up(&self) {
@@ -223,6 +230,20 @@ impl Held {
 
     fn was_lost(&self) -> bool {
         self.was_lost.load(Ordering::SeqCst)
+    }
+
+    fn end_hold(&self) {
+        if !self.gate.mode().holds_for(Hold::OwnSnapshot) {
+            self.was_lost.store(true, Ordering::SeqCst);
+        }
+        self.note_refusal();
+        self.gate.release(Hold::OwnSnapshot);
+    }
+
+    fn note_refusal(&self) {
+        if self.gate.mode().refusal().is_some() {
+            self.was_lost.store(true, Ordering::SeqCst);
+        }
     }
 }
 
@@ -243,11 +264,20 @@ impl SnapshotGuard for Held {
         })
     }
 
+    fn can_let_go(&self) -> bool {
+        true
+    }
+
+    fn let_go(&self) {
+        self.end_hold();
+        self.has_let_go.store(true, Ordering::SeqCst);
+    }
+
     fn after_snapshot(&self) {
-        let mode = self.gate.mode();
-        if !mode.holds_for(Hold::OwnSnapshot) || mode.refusal().is_some() {
-            self.was_lost.store(true, Ordering::SeqCst);
+        if self.has_let_go.load(Ordering::SeqCst) {
+            self.note_refusal();
+        } else {
+            self.end_hold();
         }
-        self.gate.release(Hold::OwnSnapshot);
     }
 }

@@ -145,6 +145,14 @@ pub trait SnapshotGuard: Send + Sync {
     /// Any error makes the snapshot fail.
     fn before_snapshot(&self) -> Result<(), VolumeError>;
 
+    /// Whether changes may go on before [`Self::after_snapshot`], where the image stays as it is.
+    fn can_let_go(&self) -> bool {
+        false
+    }
+
+    /// The image stays as it is whatever comes in: let changes go on.
+    fn let_go(&self) {}
+
     /// Go on.
     fn after_snapshot(&self);
 }

@@ -25,6 +25,8 @@ struct Image {
     names: Mutex<Vec<String>>,
     hangs_at_lock: AtomicBool,
     hangs_at_snapshot: AtomicBool,
+    /// It stays as it is while the snapshot is taken, whatever comes in.
+    stays: AtomicBool,
     is_hanging: AtomicBool,
     may_go_on: Mutex<bool>,
     changed: Condvar,
@@ -86,6 +88,9 @@ impl Volume for Open {
             return Ok(Taken::WasThere);
         }
         guard.before_snapshot()?;
+        if self.0.stays.load(Ordering::SeqCst) && guard.can_let_go() {
+            guard.let_go();
+        }
         if self.0.hangs_at_snapshot.load(Ordering::SeqCst) {
             self.0.hang();
         }
@@ -129,6 +134,7 @@ fn bench() -> Bench {
         names: Mutex::default(),
         hangs_at_lock: AtomicBool::new(false),
         hangs_at_snapshot: AtomicBool::new(false),
+        stays: AtomicBool::new(false),
         is_hanging: AtomicBool::new(false),
         may_go_on: Mutex::default(),
         changed: Condvar::new(),
@@ -174,6 +180,32 @@ fn requests_wait_while_it_is_taken_and_one_of_that_name_is_left_alone() {
     assert!(held.load(Ordering::SeqCst) && !bench.is_held());
     assert_eq!(bench.take("one", PATIENCE), Ok(false));
     assert_eq!(bench.image.names(), ["one"]);
+}
+
+#[test]
+fn requests_go_on_while_an_image_that_stays_as_it_is_gets_its_snapshot() {
+    let bench = bench();
+    bench.image.stays.store(true, Ordering::SeqCst);
+    let (gate, held) = (Arc::clone(&bench.gate), Arc::new(AtomicBool::new(true)));
+    let seen = Arc::clone(&held);
+    *bench.image.meanwhile.lock().unwrap() = Some(Box::new(move || {
+        seen.store(gate.mode().holds_for(Hold::OwnSnapshot), Ordering::SeqCst);
+    }));
+    assert_eq!(bench.take("one", PATIENCE), Ok(true));
+    assert!(!held.load(Ordering::SeqCst) && !bench.is_held());
+    assert_eq!(bench.image.names(), ["one"]);
+}
+
+#[test]
+fn one_whose_volume_was_lost_meanwhile_is_removed_again() {
+    for refusal in [Refusal::Fenced, Refusal::Failed] {
+        let bench = bench();
+        bench.image.stays.store(true, Ordering::SeqCst);
+        let gate = Arc::clone(&bench.gate);
+        *bench.image.meanwhile.lock().unwrap() = Some(Box::new(move || gate.refuse(refusal)));
+        assert_eq!(bench.take("one", PATIENCE), Err("snapshot-lost"));
+        assert!(bench.image.names().is_empty());
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.connecting import CONNECT
+from grampus.ceph.image_reads import LIST_PARENTS, LIST_SNAPSHOTS, read_image
 from grampus.ceph.namespaces import ENTER_NAMESPACE, join_image
 from grampus.ceph.ports import CommandOutput
 from grampus.ceph.rbd import HEADER_METADATA, METADATA_PREFIX
@@ -160,12 +161,8 @@ class RbdSnapshots:
 
     def all(self, pool: str, image: str) -> list[RbdSnapshot]:
         """The snapshots that users see, oldest first; none when there is no such image."""
-        result = self._rbd(["snap", "ls", "--format", "json", f"{pool}/{image}"], check=False)
-        if result.returncode == ENOENT:
-            return []
-        if result.returncode != 0:
-            result = self._rbd(["snap", "ls", "--format", "json", f"{pool}/{image}"])
-        entries = sorted(json.loads(result.stdout or "[]"), key=lambda entry: int(entry["id"]))
+        found = read_image(self._cluster.runner, LIST_SNAPSHOTS, pool, image) or []
+        entries = sorted(found, key=lambda entry: int(entry["id"]))
         return [
             RbdSnapshot(
                 name=entry["name"],
@@ -307,20 +304,25 @@ class RbdSnapshots:
 
     def parent(self, pool: str, name: str) -> ParentImage | None:
         """What the image is a clone of, or None: it stands alone, or there is none."""
-        result = self._rbd(["info", "--format", "json", f"{pool}/{name}"], check=False)
-        if result.returncode == ENOENT:
-            return None
-        if result.returncode != 0:
-            result = self._rbd(["info", "--format", "json", f"{pool}/{name}"])
-        parent = json.loads(result.stdout).get("parent")
-        if parent is None:
-            return None
-        return ParentImage(
-            pool=parent["pool"],
-            image=join_image(parent.get("pool_namespace", ""), parent["image"]),
-            snapshot=parent["snapshot"],
-            is_in_trash=bool(parent.get("trash")),
-        )
+        found = self.parents(pool, name, most=1)
+        return found[0] if found else None
+
+    def parents(self, pool: str, name: str, *, most: int) -> list[ParentImage]:
+        """What the image is a clone of, what that one is a clone of, and so on, at most so many.
+
+        One in the trash is the last: it has no name any more that it could be found by. None when
+        the image stands alone, or there is none.
+        """
+        found = read_image(self._cluster.runner, LIST_PARENTS, pool, name, str(most)) or []
+        return [
+            ParentImage(
+                pool=parent["pool"],
+                image=join_image(parent.get("pool_namespace", ""), parent["image"]),
+                snapshot=parent["snapshot"],
+                is_in_trash=bool(parent.get("trash")),
+            )
+            for parent in found
+        ]
 
     def children(self, pool: str, name: str, snapshot: str | None = None) -> list[ChildImage]:
         """The clones of the image's snapshots, or of that one alone, by name."""
@@ -349,8 +351,6 @@ class RbdSnapshots:
     ) -> CommandOutput:
         """`rbd ARGUMENTS`; with `check`, a code that is neither 0 nor in `accept` is an error."""
         argv = ["rbd", *arguments]
-        if arguments[:2] == ["snap", "ls"]:
-            argv = ["env", "TZ=UTC", *argv]  # it prints times in the zone of its host
         result = self._cluster.runner.run(argv, check=check and not accept, timeout_s=timeout_s)
         if check and accept and result.returncode not in (0, *accept):
             # Once more, so that the runner raises its own error.

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.connecting import CONNECT
+from grampus.ceph.image_reads import LIST_METADATA, require_image
 from grampus.ceph.namespaces import ENTER_NAMESPACE, place_of, split_image
 from grampus.ceph.ports import CommandOutput
 from grampus.core.clock import Clock, wait_until
@@ -311,10 +312,10 @@ class RbdImages:
 
     def metadata(self, pool: str, name: str) -> dict[str, str]:
         """Our facts on the image."""
-        result = self._rbd("image-meta", "list", "--format", "json", f"{pool}/{name}")
+        found = require_image(self._cluster.runner, LIST_METADATA, pool, name)
         return {
             key.removeprefix(METADATA_PREFIX): value
-            for key, value in json.loads(result.stdout or "{}").items()
+            for key, value in found.items()
             if key.startswith(METADATA_PREFIX)
         }
 

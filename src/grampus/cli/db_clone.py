@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from grampus.cli.app import EXIT_FAILED, command
-from grampus.cli.composition.copies import database_clones, due_flattening
+from grampus.cli.composition.clones import database_clones, due_flattening
 from grampus.cli.db import connection_document, database_document, db_app
 from grampus.cli.lineage import details_of_lineage, lineage_document
 from grampus.cli.login_documents import ShowPasswordOption, details_of_login

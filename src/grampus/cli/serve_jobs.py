@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from grampus.cli.composition.clones import due_flattening
 from grampus.cli.composition.copies import (
     database_replicas,
-    due_flattening,
     replica_renewals,
     snapshot_schedules,
 )

@@ -135,7 +135,12 @@ def _lacks_hashing(administrator: Administrator) -> bool:
     if administrator.flavour != "mysql":
         return False
     [(version, installed)] = administrator.query(OBSERVE_SQL)
-    return installed == "0" and int(version.partition(".")[0]) >= _SINCE
+    return not has_hashing(version, installed)
+
+
+def has_hashing(version: str, installed: str) -> bool:
+    """Whether a MySQL server that answers so to `OBSERVE_SQL` has both functions."""
+    return installed != "0" or int(version.partition(".")[0]) < _SINCE
 
 
 def _install_hashing(administrator: Administrator, writing: AbstractContextManager[None]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -73,6 +74,7 @@ def copied_steps(
     the server serves, and before the database counts as ready.
     """
     work = DatabaseWork(ports, spec, owner=owner)
+    first, *more = fill
     due = Step(
         "flatten-due",
         "Record that its volume is to be flattened",
@@ -80,7 +82,8 @@ def copied_steps(
     )
     return [
         *_first_steps(ports, spec, work),
-        *fill,
+        _with_certificates(spec, work, first),
+        *more,
         _attach_step(ports, spec),
         Step("files", "Write configuration and certificates", work.files, work.remove_files),
         *before_start,
@@ -135,6 +138,13 @@ def _first_steps(ports: StepPorts, spec: DatabaseSpec, work: DatabaseWork) -> li
             lambda: ports.credentials.ensure_absent(name),
         ),
     ]
+
+
+def _with_certificates(spec: DatabaseSpec, work: DatabaseWork, first: Step) -> Step:
+    """A step on the cluster, and the certificates meanwhile, which the undo of `files` removes."""
+    if spec.replica_of is not None:
+        return first
+    return replace(first, apply=lambda: work.make_certificates_during(first.apply))
 
 
 def _attach_step(ports: StepPorts, spec: DatabaseSpec) -> Step:

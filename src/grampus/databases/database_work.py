@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from grampus.core.errors import GrampusError, NotFoundError
+from grampus.core.meanwhile import meanwhile
 from grampus.databases.account_upgrade import ensure_accounts
 from grampus.databases.accounts import decide_user_name
 from grampus.databases.administrator import administrator_of
@@ -15,8 +16,10 @@ from grampus.databases.application_support import support_applications
 from grampus.databases.binlog_keeping.expiry import ensure_started_expiry
 from grampus.databases.certificates import AUTHORITIES
 from grampus.databases.clones.identity import begin_serving_as_new, finish_serving_as_new
+from grampus.databases.copied_server import complete_copied_server
 from grampus.databases.credentials import Authority, render_option_file
 from grampus.databases.instance import (
+    ensure_certificates_first,
     ensure_files,
     ensure_initialised,
     observe_daemon_state,
@@ -80,6 +83,15 @@ class DatabaseWork:
     def secrets(self) -> None:
         """Passwords, made if there are none yet."""
         self._ports.credentials.ensure(self._spec.name, user=self._owner)
+
+    def make_certificates_during(self, work: Callable[[], None]) -> None:
+        """Do `work` on the cluster; meanwhile the host makes the certificates of `files`.
+
+        Not those of a replica: they are signed by an authority that may not be there yet.
+        """
+        host, plan = self.host(), self._names()
+        with meanwhile(lambda: ensure_certificates_first(host, plan)):
+            work()
 
     def create_volume(self, sealed_key: str | None = None) -> None:
         """The volume; `sealed_key` as `VolumePort.ensure_created` says."""
@@ -234,10 +246,16 @@ class DatabaseWork:
         self._note_served(plan, version)
         ensure_started_expiry(self._ports, self._spec)
 
-    def begin_serving_as_new(self, *, makes_accounts: bool) -> None:
-        """Start the server of a copied data directory, which takes new passwords first."""
+    def begin_serving_as_new(self, *, makes_accounts: bool, is_new: bool = True) -> None:
+        """Start the server of a copied data directory, which takes new passwords first.
+
+        `is_new`: nobody needs yet what is on the volume. It is not flushed until
+        `finish_serving_as_new` (ADR 53).
+        """
         plan = self.plan()
         self._note_start(plan)
+        if is_new and observe_daemon_state(self.host(), plan.daemon) != "running":
+            self._ports.volumes.drop_flushes(self._spec.name)
         begin_serving_as_new(
             self.host(),
             replace(plan, cpus=max(plan.cpus, SWITCH_CPUS)),
@@ -254,14 +272,13 @@ class DatabaseWork:
         version = finish_serving_as_new(self.host(), plan, password, self._ports.clock)
         # Each look takes a client, which somebody who waits for a new database would wait for.
         if not is_new:
-            support_applications(self._ports, self._spec)
+            complete_copied_server(self._ports, self._spec)
         if plan.cpus < SWITCH_CPUS and not plan.is_bare:
             limits = Limits(cpus=plan.cpus, memory_bytes=plan.memory_bytes)
             self.host().set_limits(plan.daemon, limits)
-        if not is_new:
-            ensure_accounts(self._ports, self._spec)
         self._note_served(plan, version)
         ensure_started_expiry(self._ports, self._spec)
+        self._ports.volumes.ensure_flushed(self._spec.name)
 
     def stop_server(self) -> None:
         try:

@@ -34,20 +34,19 @@ LOGIN_TIMEOUT_S = 15.0
 # Somebody who listens answers at once; nobody answers for a host that is lost.
 _ANSWER_TIMEOUT_S = 1.5
 ASK_EVERY_S, LOOK_EVERY_S = 0.2, 0.05
-# Each look waits for so long on the host; then it is checked whether the server has ended. Every
-# five seconds the server is asked, whatever is seen.
-LISTENING_S, ASKED_EACH_LOOK = 1.0, 5
-# Waits until the text is in the file, for so many seconds. In one process: to start one for each
-# look would take a fifth of the CPU that the server starts with.
-AWAIT_TEXT = """
+# A look lasts a second at most, unless somebody listens. After each one it is seen whether the
+# server has ended, and after every fifth one it is asked whatever is seen.
+LOOK_S, ASKED_EACH_LOOK = 1.0, 5
+# Arguments: what Linux writes of the socket, and for how many seconds to look. In one process: one
+# each 50 ms took a tenth of the CPUs that the server starts with.
+AWAIT_LISTENING = """
 import sys, time
-file, text, seconds = sys.argv[1:]
-end_s = time.monotonic() + float(seconds)
+until = time.monotonic() + float(sys.argv[2])
 while True:
-    with open(file) as content:
-        if text in content.read():
-            break
-    if time.monotonic() >= end_s:
+    with open("/proc/net/tcp") as sockets:
+        if sys.argv[1] in sockets.read():
+            sys.exit(0)
+    if time.monotonic() >= until:
         sys.exit(1)
     time.sleep(0.02)
 """
@@ -74,12 +73,17 @@ def ensure_files(
     )
 
 
+def ensure_certificates_first(host: Host, plan: InstancePlan) -> None:
+    """The certificates of `ensure_files`, which need nothing of the instance's volume."""
+    host.run(_install_directory(plan))
+    ensure_certificates(host, plan)
+
+
 def ensure_server_files(host: Host, plan: InstancePlan) -> None:
     """Directories and my.cnf: what a server needs that nobody connects to."""
-    directory = str(plan.directory)
     host.run(
         in_one_shell(
-            ["install", "-d", "-m", "0750", "-o", "0", "-g", str(MYSQL_GID), directory],
+            _install_directory(plan),
             _install_for_mysql(plan.run_dir),
             _install_for_mysql(plan.volume),
         )
@@ -187,15 +191,15 @@ def await_server(
 
 
 def observe_listening(host: Host, plan: InstancePlan) -> bool:
-    """Whether somebody listens at the server's address within a second; nobody connects to it.
+    """Whether somebody listens at the server's address within LOOK_S; nobody connects to it.
 
     A look that takes too long has seen nobody: on a machine that stands still for a while, the
     next one is to see more, and only the end of the whole wait is a failure.
     """
     place = render_listening(plan.address, plan.port)
-    argv = ["python3", "-c", AWAIT_TEXT, "/proc/net/tcp", place, str(LISTENING_S)]
+    argv = ["python3", "-c", AWAIT_LISTENING, place, str(LOOK_S)]
     try:
-        listening = host.run(argv, check=False, timeout_s=10.0)
+        listening = host.run(argv, check=False, timeout_s=LOOK_S + 10.0)
     except GrampusError as error:
         if error.code != "timeout":
             raise
@@ -274,6 +278,11 @@ def last_words(host: Host, daemon: str) -> str:
     shown = [line.strip() for line in lines if line.strip() and "password" not in line]
     errors = [line for line in shown if "ERROR" in line]
     return " / ".join(errors[-2:] or shown[-3:]) or "it wrote no message."
+
+
+def _install_directory(plan: InstancePlan) -> list[str]:
+    owner = ["-o", "0", "-g", str(MYSQL_GID)]
+    return ["install", "-d", "-m", "0750", *owner, str(plan.directory)]
 
 
 def _install_for_mysql(directory: PurePosixPath) -> list[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.core.meanwhile import meanwhile
 from grampus.core.units import MIB
 from grampus.databases.model import DEFAULT_WRITE_PATH, FALLBACK_WRITE_PATH, DatabaseSpec
 from grampus.databases.placement import (
@@ -98,6 +100,25 @@ class CreatePlanner:
             failover=request.failover,
             maintenance_window=request.maintenance_window,
         )
+
+    @contextmanager
+    def waking(self, host: str | None) -> Iterator[None]:
+        """Meanwhile, the host that `plan` is about to choose gets ready to run commands.
+
+        The first one takes it 0.1 to 0.3 s. What is wrong with the host, `plan` says.
+        """
+        try:
+            chosen = self._choose_host(host)
+        except GrampusError:
+            yield
+            return
+
+        def wake() -> None:
+            with suppress(GrampusError):
+                chosen.run(["true"], check=False)
+
+        with meanwhile(wake):
+            yield
 
     def settle_address(self, spec: DatabaseSpec, used_addresses: Collection[str]) -> DatabaseSpec:
         """The spec with another address if its own was taken since it was planned."""

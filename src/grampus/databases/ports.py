@@ -71,6 +71,20 @@ class VolumePort(Protocol):
         """The volume as a mounted file system on `host`. Raises NotFoundError."""
         ...
 
+    def drop_flushes(self, name: str) -> None:
+        """Have flushes of the attached volume answered at once, until `ensure_flushed`.
+
+        For one that is removed if its operation does not reach its end. Raises NotFoundError.
+        """
+        ...
+
+    def ensure_flushed(self, name: str) -> None:
+        """Flushes of the attached volume are done before they are answered, also those so far.
+
+        Raises NotFoundError, and GrampusError with code `drops-flushes`.
+        """
+        ...
+
     def is_attached(self, name: str) -> bool:
         """Whether the volume is mounted and its driver alive, as observed now."""
         ...

@@ -21,9 +21,12 @@ _LOOP_GET_STATUS64 = 0x4C05
 _LOOP_INFO64_LENGTH = 232
 _REFERENCE_OFFSET = 56
 _REFERENCE_LENGTH = 64
+FLUSH_TIMEOUT_S = 300.0
 # There is no such device, or it has no file any more.
 _NO_LOOP = frozenset({errno.ENOENT, errno.ENODEV, errno.ENXIO})
 WRITE_BACK = "write back"  # the kernel's word for a device whose flushes are passed on
+WRITE_THROUGH = "write through"  # of one whose flushes it answers itself
+_DROP_FLUSHES = f'echo "{WRITE_THROUGH}" > "$1"'
 _PASS_FLUSHES = f'[ "$(cat "$1")" = "{WRITE_BACK}" ] || echo "{WRITE_BACK}" > "$1"; cat "$1"'
 
 
@@ -86,8 +89,8 @@ def _ensure_flushes_pass(host: Host, device: str) -> None:
     With it the kernel drops every flush: a commit would be acknowledged that is durable nowhere.
     The setting outlives whoever had the device before, and `losetup` does not reset it.
     """
-    setting = f"/sys/block/{PurePosixPath(device).name}/queue/write_cache"
-    said = host.run(["sh", "-c", _PASS_FLUSHES, "sh", setting], check=False).stdout.strip()
+    setting = _write_cache_setting(device)
+    said = host.run(_passing_flushes(device), check=False).stdout.strip()
     if said != WRITE_BACK:
         raise GrampusError(
             f"The block device {device} drops flushes: its write cache is set to "
@@ -95,6 +98,33 @@ def _ensure_flushes_pass(host: Host, device: str) -> None:
             f"Run as root: `echo '{WRITE_BACK}' > {setting}`, then try again.",
             code="drops-flushes",
         )
+
+
+def drop_flushes(host: Host, device: str) -> None:
+    """Let the kernel answer flushes of the device itself, until `ensure_flushed`.
+
+    For what nobody relies on yet: a crash may take all that is written meanwhile. On a host that
+    does not allow it, flushes go on to be done.
+    """
+    host.run(["sh", "-c", _DROP_FLUSHES, "sh", _write_cache_setting(device)], check=False)
+
+
+def ensure_flushed(host: Host, device: str) -> None:
+    """Flushes of the device pass again, and all that was written before is flushed.
+
+    Raises GrampusError with code `drops-flushes` when the device cannot be made to pass them on.
+    """
+    _ensure_flushes_pass(host, device)
+    # Not the file system: for it, what it had flushed meanwhile is flushed.
+    host.run(["sync", device], timeout_s=FLUSH_TIMEOUT_S)
+
+
+def _passing_flushes(device: str) -> list[str]:
+    return ["sh", "-c", _PASS_FLUSHES, "sh", _write_cache_setting(device)]
+
+
+def _write_cache_setting(device: str) -> str:
+    return f"/sys/block/{PurePosixPath(device).name}/queue/write_cache"
 
 
 def find_loop_device(host: Host, reference: str, *, file: PurePosixPath) -> str | None:
@@ -141,6 +171,8 @@ def ensure_loop_device_absent(host: Host, file: PurePosixPath, *, reference: str
     for device in _observe_loop_devices(host, str(file)):
         is_ours = device.get("ref") == reference and _may_be_over(device, file)
         if is_ours or device.get("back-file") == str(file):
+            # Whoever has the number next, and does not look, would lose its flushes.
+            host.run(_passing_flushes(str(device["name"])), check=False)
             argv = ["losetup", "--detach", str(device["name"])]
             result = host.run(argv, check=False)
             if not is_detached(result.returncode, result.stderr):
@@ -294,6 +326,7 @@ def is_detached(returncode: int, stderr: str) -> bool:
 
 
 def _detach(loop: AttachedLoop) -> None:
+    run_command(_passing_flushes(loop.device), check=False)
     argv = ["losetup", "--detach", loop.device]
     result = run_command(argv, check=False)
     if not is_detached(result.returncode, result.stderr):

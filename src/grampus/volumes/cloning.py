@@ -127,18 +127,12 @@ class Cloning:
         """As `VolumeService.lineage`."""
         record = self._records.get(name)
         pool, image = record.spec.pool, record.spec.image
-        parent = self._snapshots.parent(pool, image)
-        depth, below = 0, parent
-        while below is not None and depth < MAX_DEPTH:
-            depth += 1
-            if below.is_in_trash:
-                break  # it has no name any more that it could be found by
-            below = self._snapshots.parent(below.pool, below.image)
+        parents = self._snapshots.parents(pool, image, most=MAX_DEPTH)
         children = self._snapshots.children(pool, image) if with_children else []
         names = self._records.names_of_images()
         return Lineage(
-            parent=describe_parent(parent, record.source),
-            depth=depth,
+            parent=describe_parent(parents[0] if parents else None, record.source),
+            depth=len(parents),
             children=tuple(name_child(child, names) for child in children),
         )
 
@@ -186,13 +180,8 @@ class Cloning:
         name = self._records.names_of_images().get((source.pool, source.image))
         if name is not None:
             return decide_shared(source, self._records.get(name), ())
-        found: list[str] = []
-        below = self._snapshots.parent(source.pool, source.image)
-        while below is not None and len(found) < MAX_DEPTH:
-            found.append(place_of(below.pool, below.image))
-            # One in the trash has no name that it could be found by.
-            is_last = below.is_in_trash
-            below = None if is_last else self._snapshots.parent(below.pool, below.image)
+        parents = self._snapshots.parents(source.pool, source.image, most=MAX_DEPTH)
+        found = (place_of(below.pool, below.image) for below in parents)
         return decide_shared(source, None, tuple(found))
 
     def _require_cloneable(self, spec: VolumeSpec, source: CloneSource) -> VolumeSpec:

@@ -22,6 +22,7 @@ from grampus.volumes.cloning import CloneOrder
 from grampus.volumes.decide_identity import new_identity
 from grampus.volumes.decide_namespace import make_namespace
 from grampus.volumes.fencing import FenceOrder
+from grampus.volumes.flushes import Flushes
 from grampus.volumes.journals import Replayed, require_detached
 from grampus.volumes.live import LiveVolume
 from grampus.volumes.local_logs import Aside
@@ -79,6 +80,7 @@ class VolumeService:
         self._images = images
         self._records = parts.records
         self._attacher = parts.attacher
+        self._flushes = Flushes(parts.records, fleet, parts.attacher)
         self._asking = parts.asking
         self._resizing = parts.resizing
         self._fencing, self._journals = parts.fencing, parts.journals
@@ -373,6 +375,24 @@ class VolumeService:
         with self.operations.locked(name):
             self.operations.settle(name, completes=False)  # its users do not wait for a copy
             return self._attacher.attach(name, host, driver=driver, transport=transport)
+
+    def drop_flushes(self, name: str) -> None:
+        """Have flushes of the attached volume answered at once, until `ensure_flushed`.
+
+        For a volume that is removed if its operation does not reach its end: a crash may take
+        what was flushed meanwhile. What is written is still applied in its order, so a volume
+        with the write path direct, which has none, keeps its flushes. Raises NotFoundError.
+        """
+        with self.operations.locked(name):
+            self._flushes.drop(name)
+
+    def ensure_flushed(self, name: str) -> None:
+        """Flushes of the attached volume are done before they are answered, also those so far.
+
+        Raises NotFoundError, and GrampusError with code `drops-flushes`.
+        """
+        with self.operations.locked(name):
+            self._flushes.ensure_done(name)
 
     def ensure_detached(self, name: str) -> None:
         """Flush, unmount, and take the block device away; nothing happens if it is detached."""

@@ -165,7 +165,6 @@ def test_image_in_use_is_not_removed() -> None:
 @pytest.mark.parametrize(
     ("document", "facts"),
     [
-        ("", {}),
         ({}, {}),
         (
             {"grampus.flavour": "mysql", "grampus.note": "a=b", "other": "x", "grampus": "y"},

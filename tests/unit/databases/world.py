@@ -91,6 +91,7 @@ class World:
                 f"{name}:{image.record.attachment is not None}" for name, image in images.items()
             ],
             "sizes": [f"{name}:{image.record.spec.size_bytes}" for name, image in images.items()],
+            "volumes that drop flushes": sorted(self.volumes.unflushed),
             "write paths": [
                 f"{name}:{image.record.spec.write_path}:{image.facts.get('write-path')}"
                 f":{image.record.spec.max_lag_ms}:{image.facts.get('max-lag-ms')}"

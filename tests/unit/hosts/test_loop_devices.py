@@ -17,6 +17,8 @@ from grampus.core.errors import GrampusError
 from grampus.hosts.loop_devices import (
     AttachedLoop,
     FilePart,
+    drop_flushes,
+    ensure_flushed,
     ensure_loop_capacity,
     ensure_loop_device,
     ensure_loop_device_absent,
@@ -48,6 +50,8 @@ class FakeLosetup:
         self.asked_for: list[str] = []
         # As `queue/write_cache` of each device says, unless it is `write back`.
         self.write_caches: dict[str, str] = {}
+        # Devices that were flushed, and what their write cache was then.
+        self.synced: list[tuple[str, str | None]] = []
         self.is_sysfs_writable = True
         self.parts: list[tuple[str, ...]] = []
 
@@ -73,10 +77,17 @@ class FakeLosetup:
             case ["sh", "-c", script, "sh", setting]:
                 name = PurePosixPath(setting).parts[3]
                 assert setting == f"/sys/block/{name}/queue/write_cache"
+                if "write through" in script:
+                    if self.is_sysfs_writable:
+                        self.write_caches[name] = "write through"
+                    return ""
                 assert "write back" in script
                 if self.is_sysfs_writable:
                     self.write_caches.pop(name, None)
                 return self.write_caches.get(name, "write back") + "\n"
+            case ["sync", device]:
+                self.synced.append((device, self.write_caches.get(PurePosixPath(device).name)))
+                return ""
             case _:
                 raise AssertionError(f"losetup is not known to be called so: {argv}")
 
@@ -107,6 +118,37 @@ def test_a_device_that_drops_flushes_is_mended_or_refused(existing: bool) -> Non
         ensure_loop_device(host, FILE, reference=REFERENCE)
     losetup.is_sysfs_writable = True
     assert ensure_loop_device(host, FILE, reference=REFERENCE) == f"/dev/{name}"
+    assert losetup.write_caches == {}
+
+
+def test_flushes_that_were_dropped_are_made_up_for_once_they_pass_again() -> None:
+    losetup = FakeLosetup([DEVICE_1])
+    host = AnsweringHost("h1", losetup)
+    drop_flushes(host, "/dev/loop1")
+    assert losetup.write_caches == {"loop1": "write through"}
+    for _ in range(2):
+        ensure_flushed(host, "/dev/loop1")
+        assert losetup.write_caches == {}
+    assert losetup.synced == [("/dev/loop1", None)] * 2
+
+
+def test_a_device_that_goes_on_to_drop_flushes_is_an_error() -> None:
+    losetup = FakeLosetup([DEVICE_1])
+    host = AnsweringHost("h1", losetup)
+    drop_flushes(host, "/dev/loop1")
+    losetup.is_sysfs_writable = False
+    with pytest.raises(GrampusError, match="drops flushes") as caught:
+        ensure_flushed(host, "/dev/loop1")
+    assert caught.value.code == "drops-flushes"
+    assert losetup.synced == []
+
+
+def test_where_nothing_can_be_changed_flushes_are_done() -> None:
+    losetup = FakeLosetup([DEVICE_1])
+    losetup.is_sysfs_writable = False
+    host = AnsweringHost("h1", losetup)
+    drop_flushes(host, "/dev/loop1")
+    ensure_flushed(host, "/dev/loop1")
     assert losetup.write_caches == {}
 
 
@@ -190,6 +232,14 @@ def test_the_same_reference_over_another_hosts_file_is_not_ours(
     assert found == ("/dev/loop5" if is_found else None)
     ensure_loop_device_absent(host, FILE, reference=REFERENCE)
     assert losetup.devices == ([] if is_found else [device])
+
+
+def test_a_device_that_is_detached_leaves_no_setting_to_the_next_one_of_its_number() -> None:
+    losetup = FakeLosetup([DEVICE_1])
+    host = AnsweringHost("h1", losetup)
+    drop_flushes(host, "/dev/loop1")
+    ensure_loop_device_absent(host, FILE, reference=REFERENCE)
+    assert (losetup.devices, losetup.write_caches) == ([], {})
 
 
 def test_capacity_follows_the_file() -> None:

@@ -1,4 +1,4 @@
-"""One fact on all images of a cluster in memory, as its scripts read and exchange it."""
+"""Facts on the images of a cluster in memory, as its scripts read and exchange them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from grampus.ceph.image_facts import EXCHANGE_FACT, LIST_FACT
+
+from .parent_commands import answer_parents
 
 if TYPE_CHECKING:
     from .cluster import Image, RbdCluster
@@ -33,7 +35,7 @@ def answer_facts(
                 if image.image_id == change["id"] and is_former:
                     image.metadata[change["key"]] = change["fact"]
             return 0, ""
-    return None
+    return answer_parents(cluster, argv)
 
 
 def _describe(name: str, image: Image, key: str, in_trash: bool) -> dict[str, object]:

@@ -65,6 +65,8 @@ class VolumeHost(FakeHost):
         self.mounts: dict[Path, str] = {}  # target -> source
         self.mounts_in_use: set[Path] = set()  # somebody has a file open there
         self.programs: dict[Path, bytes] = {}
+        self.drops_flushes: set[str] = set()  # devices whose flushes the kernel answers
+        self.flushed: list[str] = []  # devices that were flushed
         self._devices = 0
 
     def play(self, argv: list[str], stdin: str | None, daemon: str | None) -> tuple[int, str]:
@@ -133,8 +135,16 @@ class VolumeHost(FakeHost):
         if argv[0] in self.broken_programs:
             return self.broken_programs[argv[0]], f"{argv[0]}: Input/output error"
         match argv:
-            case ["sh", "-c", _, "sh", setting] if setting.endswith("/queue/write_cache"):
+            case ["sh", "-c", script, "sh", setting] if setting.endswith("/queue/write_cache"):
+                device = f"/dev/{Path(setting).parts[3]}"
+                if "write through" in script:
+                    self.drops_flushes.add(device)
+                    return 0, ""
+                self.drops_flushes.discard(device)
                 return 0, "write back\n"
+            case ["sync", device]:
+                self.flushed.append(device)
+                return 0, ""
             case ["losetup", *options]:
                 return self._losetup(options)
             case ["python3", "-c", script, where] if script == LIST_LOOPS:

@@ -137,6 +137,9 @@ pub enum Event {
     Quiesce(Token),
     /// Take changes again.
     Unquiesce,
+    /// Once quiesced: take changes again, but leave the image as it is until this says false. What
+    /// is durable waits in the journal meanwhile.
+    HoldImage(bool),
     /// The volume's size changed. To shrink it: quiesce, resize the image, then this.
     Resized(u64),
     /// A fence was noticed elsewhere.

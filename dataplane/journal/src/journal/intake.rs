@@ -195,6 +195,13 @@ impl Journal {
                 }
                 self.state = State::Running;
             }
+            Event::HoldImage(true) => {
+                if self.state == State::Quiesced {
+                    self.image_is_held = true;
+                    self.state = State::Running;
+                }
+            }
+            Event::HoldImage(false) => self.image_is_held = false,
             Event::Resized(size_bytes) => self.size_bytes = size_bytes,
             Event::Fenced => self.fail(Failure::Fenced),
         }

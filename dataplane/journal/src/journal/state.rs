@@ -73,6 +73,8 @@ pub struct Journal {
     pub(super) quiescers: Vec<Token>,
     /// Someone is about to ask for quiet: see [`crate::Event::DrawDown`].
     pub(super) drawing_down: bool,
+    /// Nothing is applied: see [`crate::Event::HoldImage`].
+    pub(super) image_is_held: bool,
     pub(super) actions: VecDeque<Action>,
     pub(super) freed: FreedRate,
     pub(super) pace_until: Duration,
@@ -123,6 +125,7 @@ impl Journal {
             exposed_bytes: 0,
             quiescers: Vec::new(),
             drawing_down: false,
+            image_is_held: false,
             actions: VecDeque::new(),
             freed: FreedRate::new(now),
             pace_until: now,

@@ -29,6 +29,9 @@ impl Journal {
     }
 
     fn apply(&mut self) {
+        if self.image_is_held && !self.sabotage.is(Fault::ApplyToHeld) {
+            return;
+        }
         let limit = self.apply_limit();
         while self.unapplied.in_flight() < limit {
             // Seen before the apply counts as under way.

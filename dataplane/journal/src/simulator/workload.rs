@@ -13,6 +13,9 @@ impl World {
     /// One random request to owner `index`. Only what the newest owner takes, or the one before
     /// it until the takeover is checked, is history.
     pub(super) fn request(&mut self, index: usize) {
+        if self.owners[index].held.is_some() && self.random.chance(10) {
+            self.release_image(index);
+        }
         match self.random.below(100) {
             0..80 if self.hasty => {
                 self.change(index);
@@ -32,6 +35,18 @@ impl World {
             _ => {}
         }
         self.drive(index);
+    }
+
+    /// End what holds the image. Unless somebody else has taken the volume over, it is as it was
+    /// (INV-4): a snapshot taken meanwhile has no part of what came later.
+    fn release_image(&mut self, index: usize) {
+        let Some(held) = self.owners[index].held.take() else { return };
+        let is_own =
+            index + 1 == self.owners.len() && self.owners[index].epoch >= self.image.fenced_below();
+        if is_own && self.image.bytes() != held {
+            self.violate("an image that was held has changed (INV-4)");
+        }
+        self.owners[index].journal.handle(self.now, Event::HoldImage(false));
     }
 
     fn wait(&mut self, index: usize, waiting: Waiting) -> Token {
@@ -169,6 +184,7 @@ impl World {
         if self.has_failed() {
             return;
         }
+        self.release_image(index);
         let wanted = self.history.len() + 60;
         for _ in 0..5000 {
             if self.history.len() >= wanted {

@@ -107,6 +107,8 @@ pub(super) struct Owner {
     pub(super) fork: Option<usize>,
     /// It took writes after that.
     pub(super) strayed: bool,
+    /// What the image was when it was held, as for a snapshot, while it is.
+    pub(super) held: Option<Vec<u8>>,
 }
 
 /// A recovery that another one overtook.
@@ -295,6 +297,7 @@ impl World {
             failed: false,
             fork: None,
             strayed: false,
+            held: None,
         });
     }
 
@@ -503,7 +506,8 @@ impl World {
         let all = self.history.len();
         self.history.acks.push(Ack { at: now, covers: all });
         let fenced = self.owners[index].epoch < self.image.fenced_below();
-        if !fenced && self.random.chance(50) {
+        let is_held = self.owners[index].held.is_some();
+        if !fenced && !is_held && self.random.chance(50) {
             let size = self.random.between(24, 129) * 512;
             let sequence = self.owners[index].journal.status().closed;
             if size < self.size_bytes {
@@ -516,7 +520,14 @@ impl World {
             self.size_bytes = size;
             self.owners[index].journal.handle(now, Event::Resized(size));
         }
-        self.owners[index].journal.handle(now, Event::Unquiesce);
+        // Where two asked for quiet, the first one may have ended it.
+        let is_quiet = self.owners[index].journal.status().state == State::Quiesced;
+        if is_quiet && self.random.chance(40) {
+            self.owners[index].journal.handle(now, Event::HoldImage(true));
+            self.owners[index].held = Some(self.image.bytes().to_vec());
+        } else {
+            self.owners[index].journal.handle(now, Event::Unquiesce);
+        }
     }
 
     fn reported(&mut self, index: usize, report: Report) {

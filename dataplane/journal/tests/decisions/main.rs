@@ -171,6 +171,38 @@ fn drawing_down_applies_at_once_and_lets_changes_in_more_slowly() {
 }
 
 #[test]
+fn a_held_image_stays_as_it_is_while_changes_become_durable() {
+    let mut bench = Bench::new(config());
+    bench.handle(Event::HoldImage(true));
+    bench.write(0, &[1; 4096]);
+    assert_eq!(bench.journal.admission(bench.now, 512), Admission::Now, "it was not quiet");
+    bench.handle(Event::Quiesce(Token(7)));
+    bench.answer_all();
+    bench.handle(Event::HoldImage(true));
+    assert_eq!(bench.journal.status().state, State::Running);
+    bench.write(8192, &[2; 4096]);
+    bench.flush(1);
+    bench.appended(2, Ok(()));
+    assert_eq!(bench.answers.last(), Some(&(1, Ok(()))));
+    bench.now += Duration::from_secs(60);
+    bench.handle(Event::Tick);
+    bench.handle(Event::DrawDown(true));
+    bench.handle(Event::Quiesce(Token(8)));
+    let changes = |bench: &Bench| {
+        bench
+            .wanted
+            .iter()
+            .any(|action| matches!(action, Action::Apply { .. } | Action::FlushImage))
+    };
+    assert!(!changes(&bench), "{:?}", bench.wanted);
+    assert_eq!(bench.journal.status().state, State::Quiescing, "it waits for the end of the hold");
+    bench.handle(Event::HoldImage(false));
+    assert!(changes(&bench));
+    bench.answer_all();
+    assert_eq!(bench.answers.last(), Some(&(8, Ok(()))));
+}
+
+#[test]
 fn quiescing_brings_everything_into_the_image_and_holds_writes_back() {
     let mut bench = Bench::new(config());
     bench.write(0, &[1; 4096]);

@@ -79,6 +79,60 @@ fn a_quiesced_image_holds_what_was_answered_and_nothing_else() {
     }
 }
 
+/// INV-4: what a snapshot takes, while its volume is written to.
+#[test]
+fn a_held_image_stays_as_it_is_while_writes_are_flushed() {
+    for config in [CONFIG, CACHE] {
+        let world = World::new(SIZE, 1);
+        let device = opened(&world.take_over(), config);
+        assert!(!device.hold_image(), "it was not quiet");
+        write(&device, 0, &[1; 512]).result().unwrap();
+        device.quiesce(PATIENCE).unwrap();
+        assert!(device.hold_image());
+        let image = world.lock().image.clone();
+        assert_eq!(image[..512], [1; 512]);
+        for turn in 2..20 {
+            write(&device, 0, &[turn; 512]).result().unwrap();
+            flush(&device).result().unwrap();
+            assert_eq!(read(&device, 0, 512), [turn; 512]);
+        }
+        assert!(world.lock().image == image, "the image was written to");
+        device.release_image();
+        device.close(PATIENCE).unwrap();
+        assert_eq!(world.lock().image[..512], [19; 512]);
+        world.end();
+    }
+}
+
+#[test]
+fn an_image_is_not_held_under_somebody_elses_quiet() {
+    let world = World::new(SIZE, 1);
+    let device = opened(&world.take_over(), CONFIG);
+    device.quiesce(PATIENCE).unwrap();
+    device.quiesce(PATIENCE).unwrap();
+    assert!(!device.hold_image());
+    let waiting = write(&device, 0, &[2; 512]);
+    device.unquiesce();
+    assert!(!waiting.is_answered());
+    device.unquiesce();
+    waiting.result().unwrap();
+    world.end();
+}
+
+#[test]
+fn what_was_flushed_while_the_image_was_held_outlives_a_crash() {
+    let world = World::new(SIZE, 1);
+    let device = opened(&world.take_over(), CONFIG);
+    device.quiesce(PATIENCE).unwrap();
+    assert!(device.hold_image());
+    write(&device, 0, &[7; 512]).result().unwrap();
+    flush(&device).result().unwrap();
+    let next = opened(&world.take_over(), CONFIG);
+    assert_eq!(read(&next, 0, 512), [7; 512]);
+    drop(device);
+    world.end();
+}
+
 #[test]
 fn quiet_lasts_until_the_last_one_ends_it() {
     let world = World::new(SIZE, 1);

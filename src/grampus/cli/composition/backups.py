@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grampus.cli.composition.copies import database_clones
+from grampus.cli.composition.clones import database_clones
 from grampus.cli.composition.session import Session
 from grampus.core.clock import Clock
 from grampus.databases.backup.archiving import BinlogArchiver

@@ -1,12 +1,10 @@
-"""The composition root, of copies of databases: clones, replicas, snapshots."""
+"""The composition root, of copies of databases: replicas and snapshots."""
 
 from __future__ import annotations
 
 from collections.abc import MutableMapping
 
 from grampus.cli.composition.session import Session
-from grampus.databases.clones.cloning import DatabaseClones
-from grampus.databases.clones.due_flattening import DueFlattening
 from grampus.databases.replicas.extracting import ErrantTransactions
 from grampus.databases.replicas.renewals import ReplicaRenewals
 from grampus.databases.replicas.replicas import DatabaseReplicas
@@ -15,15 +13,6 @@ from grampus.databases.snapshots.snapshots import DatabaseSnapshots
 from grampus.lab.copies_pools import CopiesPools
 from grampus.sites.model import SiteSpec
 from grampus.sites.site_pools import SitePools
-
-
-def database_clones(session: Session) -> DatabaseClones:
-    databases = session.databases()
-    return DatabaseClones(databases.operations, databases.planner)
-
-
-def due_flattening(session: Session) -> DueFlattening:
-    return DueFlattening(session.databases().operations, database_clones(session))
 
 
 def database_replicas(session: Session) -> DatabaseReplicas:

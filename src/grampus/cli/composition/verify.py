@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grampus.cli.composition.copies import database_clones
+from grampus.cli.composition.clones import database_clones
 from grampus.cli.composition.session import Session
 from grampus.databases.verify.leftovers import ScratchLeftovers
 from grampus.databases.verify.table_checks import TableChecks

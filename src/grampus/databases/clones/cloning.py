@@ -37,12 +37,13 @@ class DatabaseClones:
         volumes = self._operations.volumes
         record = self._operations.ready(request.source)
         require_no_replica(record, "a clone")
-        self._planner.require_sharing_room(record.spec)
-        volume = volumes.get(request.source).spec
-        snapshots = volumes.snapshots(request.source)
-        named = _named_snapshot(request, snapshots)
-        self._operations.require_openable(request.source)
-        depth = volumes.lineage(request.source, with_children=False).depth
+        with self._planner.waking(request.host):
+            self._planner.require_sharing_room(record.spec)
+            volume = volumes.get(request.source).spec
+            snapshots = volumes.snapshots(request.source)
+            named = _named_snapshot(request, snapshots)
+            self._operations.require_openable(request.source)
+            depth = volumes.lineage(request.source, with_children=False).depth
         require_depth(request.source, depth)
         wanted = decide_clone_request(
             request, record.spec, snapshot_bytes=None if named is None else named.size_bytes

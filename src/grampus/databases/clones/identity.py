@@ -70,6 +70,9 @@ _OWN_FILES = (
     "client-key.pem",
 )
 _ROOT = "root"
+_LOADS_POOL = "innodb_buffer_pool_load_at_startup"  # a user's own setting holds
+_LOADS_POOL_LATER = "--skip-innodb-buffer-pool-load-at-startup"
+_LOAD_POOL = "SET GLOBAL innodb_buffer_pool_load_now = ON;"
 _ACCESS_DENIED = f"ERROR {ACCESS_DENIED} "
 
 
@@ -79,6 +82,7 @@ def render_identity_sql(
     *,
     makes_accounts: bool,
     parameters: Mapping[str, str] | None = None,
+    loads_pool: bool = False,
 ) -> str:
     """An init file that gives every account of Grampus a new password, one statement a line.
 
@@ -89,6 +93,7 @@ def render_identity_sql(
     MySQL's server is started in offline mode, and a statement ends that only when no account has
     its former password, as its first or as its second one (a rotation that was under way keeps
     two). With `parameters`, the user's own, events run from then on as these say; without, never.
+    With `loads_pool` the last statement begins to load the buffer pool.
     """
     passwords = {
         (_ROOT, "localhost"): credentials.root_password,
@@ -132,6 +137,7 @@ def render_identity_sql(
         statements.append(_open_when_changed(passwords))
         events = events_statement(flavour, parameters) if parameters is not None else None
         statements += [events] if events is not None else []
+        statements += [_LOAD_POOL] if loads_pool else []
     else:
         statements += [*made, *changed]
     return "\n".join([*statements, ""])
@@ -152,6 +158,9 @@ def begin_serving_as_new(
             # A data directory of an older moment may lack the tables, and it would not start.
             serve_closed(host, plan, credentials, clock, makes_accounts=makes_accounts)
             host.ensure_daemon_absent(plan.init_daemon)
+        # The pages that the copied server had in memory are thousands of reads, for which one that
+        # starts would wait.
+        loads_pool = _LOADS_POOL not in plan.parameters
         # A replica's events are its primary's.
         quiet = plan.is_replica or plan.is_internal
         sql = render_identity_sql(
@@ -159,9 +168,11 @@ def begin_serving_as_new(
             credentials,
             makes_accounts=makes_accounts,
             parameters=None if quiet else plan.parameters,
+            loads_pool=loads_pool,
         )
         _prepare(host, plan, sql)
-        options = ("--offline-mode=ON", hold_events_option(plan.parameters))
+        options = ["--offline-mode=ON", hold_events_option(plan.parameters)]
+        options += [_LOADS_POOL_LATER] if loads_pool else []
         host.ensure_daemon(_with_options(server_daemon(plan), plan, *options))
         return
     serve_closed(host, plan, credentials, clock, makes_accounts=makes_accounts)

@@ -96,6 +96,7 @@ OWN_PARAMETERS: Mapping[str, str] = {
             "caching_sha2_password_auto_generate_rsa_keys",
             "partial_revokes",
             "require_secure_transport",
+            "sha256_password_auto_generate_rsa_keys",
             "ssl_ca",
             "ssl_capath",
             "ssl_cert",

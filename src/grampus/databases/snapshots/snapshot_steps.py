@@ -190,7 +190,7 @@ def _rollback_steps(ports: StepPorts, change: RollbackChange) -> list[Step]:
         Step(
             "serve",
             f"Start the {spec.flavour} server with the current passwords",
-            lambda: work.begin_serving_as_new(makes_accounts=False),
+            lambda: work.begin_serving_as_new(makes_accounts=False, is_new=False),
             forget_passwords,
         ),
         Step("answer", "Wait until it answers", work.finish_serving_as_new),

@@ -9,6 +9,8 @@ from typing import Protocol
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError
 from grampus.hosts.loop_devices import (
+    drop_flushes,
+    ensure_flushed,
     ensure_loop_capacity,
     ensure_loop_device_absent,
     find_loop_device,
@@ -140,6 +142,12 @@ class ExportDriver:
 
     def draw_down(self, host: Host, request: MapRequest) -> None:
         self._server.draw_down(host, request, export_file(host, request))
+
+    def drop_flushes(self, host: Host, device: str) -> None:
+        drop_flushes(host, device)
+
+    def ensure_flushed(self, host: Host, device: str) -> None:
+        ensure_flushed(host, device)
 
     def check_cluster(self, host: Host, request: MapRequest) -> ClientAnswer:
         return self._server.check_cluster(host, request, export_file(host, request))

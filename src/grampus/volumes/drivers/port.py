@@ -115,6 +115,17 @@ class Driver(Protocol):
         """
         ...
 
+    def drop_flushes(self, host: Host, device: str) -> None:
+        """Have flushes of the device answered before they are done, where that can be.
+
+        Until `ensure_flushed`, a crash may take what was flushed.
+        """
+        ...
+
+    def ensure_flushed(self, host: Host, device: str) -> None:
+        """Flushes are done again before they are answered, and so are those from before."""
+        ...
+
     def check_cluster(self, host: Host, request: MapRequest) -> ClientAnswer:
         """Have the client that has the image open ask the cluster whether its lock is its own."""
         ...

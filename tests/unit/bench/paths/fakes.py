@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from grampus.bench.paths.paths_ports import PathsPorts
 from grampus.core.errors import GrampusError, RefusedError
-from grampus.databases.instance import AWAIT_TEXT
+from grampus.databases.instance import AWAIT_LISTENING
 from grampus.hosts.loop_scripts import LIST_LOOPS
 from grampus.hosts.port import DaemonSpec, Usage
 from grampus.state.home import Home
@@ -99,7 +99,7 @@ class PathsHost(SysbenchHost):
         if program == "volumed" and argv[1] == "ctl":
             transport = {"name": self.way.removeprefix("memory-"), "reason": "asked for"}
             return 0, json.dumps({"state": "running", "transport": transport})
-        if program == "python3" and argv[2] == AWAIT_TEXT:
+        if AWAIT_LISTENING in argv:
             return 0, ""  # a server listens as soon as it runs
         raise AssertionError(f"unexpected command {argv}")
 

@@ -268,3 +268,39 @@ def test_a_plan_can_be_read_before_it_is_carried_out(world: World) -> None:
     assert "Take a snapshot of demo" in lines
     assert planned(world.runner, lambda: clones(world).flatten("demo")) != []
     assert world.inventory() == before
+
+
+def test_a_copy_is_flushed_before_it_is_a_database(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """INV-6, ADR 53: only what nobody relies on drops flushes."""
+    phases: list[tuple[str, bool]] = []
+    flush = world.volumes.ensure_flushed
+
+    def flush_seen(name: str) -> None:
+        assert name in world.volumes.unflushed
+        flush(name)
+        phases.append((world.service().get(name).phase, name in world.volumes.unflushed))
+
+    monkeypatch.setattr(world.volumes, "ensure_flushed", flush_seen)
+    world.create()
+    clone(world)
+    assert world.volumes.dropped_flushes == ["demo", "copy"]
+    assert phases == [("creating", False)] * 2
+    assert world.volumes.unflushed == set()
+
+
+def test_a_copy_that_cannot_be_flushed_is_undone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.create(host="h1")
+    before = world.inventory()
+
+    def refuse(name: str) -> None:
+        raise GrampusError(f"{name} drops flushes.", code="drops-flushes")
+
+    monkeypatch.setattr(world.volumes, "ensure_flushed", refuse)
+    with pytest.raises(GrampusError) as caught:
+        clone(world)
+    assert caught.value.code == "drops-flushes"
+    assert world.inventory() == before

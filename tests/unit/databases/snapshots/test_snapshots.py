@@ -157,6 +157,15 @@ def test_what_was_there_is_in_the_safety_snapshot(world: World) -> None:
     assert _rows(world) == "later"
 
 
+@pytest.mark.parametrize("act", [_roll_back, _roll_back_for_good])
+def test_a_rollback_keeps_flushes(world: World, act: Act) -> None:
+    """Its database is somebody's, unlike a copy that is being made (ADR 53)."""
+    _snapped(world)
+    dropped = list(world.volumes.dropped_flushes)
+    act(world)
+    assert world.volumes.dropped_flushes == dropped
+
+
 def test_a_protected_database_is_rolled_back_with_a_way_back_alone(world: World) -> None:
     _snapped(world)
     world.service().protect("demo", True)
