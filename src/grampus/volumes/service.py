@@ -407,6 +407,15 @@ class VolumeService:
         driven = self._attacher.driver_of(record)
         return None if driven is None else driven[0].daemon(driven[1])
 
+    def has_older_driver(self, name: str) -> bool:
+        """Whether its driver runs from an older host image or program than its host has now."""
+        record = self.get(name)
+        daemon = self.driver_daemon(record)
+        if daemon is None or record.attachment is None:
+            return False
+        status = self._fleet.host(record.attachment.host).observe_daemon(daemon)
+        return status is not None and status.is_outdated
+
     def require_removable(self, name: str) -> None:
         """Raise RefusedError with code `has-clones` when other images stand on this one."""
         self._creating.require_removable(name)

@@ -15,6 +15,7 @@ from grampus.hosts.port import HostUnreachableError
 from grampus.hosts.remote.epoch_guard import HostEpoch
 from grampus.hosts.remote.remote_host import RemoteHost, RemoteHostPlace
 from grampus.hosts.remote.ssh import SshPlace
+from grampus.sites.host_images import HostImageCopies
 from grampus.sites.model import SITE_HOST_RECORD, SiteHostSpec, SiteSpec
 from grampus.sites.site_hosts import HostRequest, SiteHosts, parse_labels, parse_ssh
 from grampus.state.home import Home
@@ -46,9 +47,12 @@ class Place:
         image.mkdir(parents=True)
         (image / "file").write_text("content")
         self.home, self.store = Home(tmp_path / "home"), Store(None)
+        copies = HostImageCopies(SITE.host_directory, tmp_path / "images", SilentProgress())
+        self.ssh.answer("grampus-free", str(2**40))
         self.hosts = SiteHosts(
-            *(self.home, self.store, SITE, image, self._connect, SystemClock(), SilentProgress()),
+            *(self.home, self.store, SITE, copies, self._connect, SystemClock(), SilentProgress()),
             epoch=HostEpoch(SITE.tag, 1, "holder"),
+            version="0.2.0",
         )
         machine = {**GOOD, "clock": str(SystemClock().now().timestamp())}
         self.ssh.answer("grampus-check", "".join(f"{k} {v}\n" for k, v in machine.items()))
