@@ -15,6 +15,7 @@ from grampus.core.progress import Progress
 from grampus.core.units import format_bytes
 from grampus.hosts.port import CommandFailedError
 from grampus.hosts.process import read_command, run_command, write_command
+from grampus.hosts.remote.host_parts import HostParts
 from grampus.hosts.remote.image_scripts import (
     DIGEST_TIMEOUT_S,
     IMAGE_IN_USE,
@@ -25,7 +26,9 @@ from grampus.hosts.remote.image_scripts import (
     discard_argv,
     free_argv,
     image_root,
+    is_daemon,
     keep_argv,
+    note_parts_argv,
     observe_digest,
     observe_images_argv,
     parse_images,
@@ -89,8 +92,11 @@ class HostImageCopies:
         Raises GrampusError with code `host-disk-full` or `host-image`, RefusedError with code
         `host-in-use` when services run from an image that was changed. The host is then as it was.
         """
-        if self.is_whole(ssh, image):
+        is_whole = self.is_whole(ssh, image)
+        if is_whole:
             return
+        if is_whole is False:
+            self._require_replaceable(ssh, image.id)
         size_bytes = self.size_bytes(image.id)
         self._progress.phase(f"Copy the host image to {ssh.host}")
         self._require_space(ssh, size_bytes)
@@ -115,9 +121,24 @@ class HostImageCopies:
         """The image gone from the host. Raises RefusedError with code `host-in-use`."""
         self._change(ssh, remove_image_argv(self._directory, image_id))
 
+    def note_parts(self, ssh: SshPlace, parts: HostParts) -> None:
+        """The host says from now on that it has these parts."""
+        run_on_machine(ssh, note_parts_argv(self._directory, parts.words()))
+
     def observe(self, ssh: SshPlace) -> FoundImages:
         """The images of the host, and what uses them."""
         return parse_images(run_on_machine(ssh, observe_images_argv(self._directory)).stdout)
+
+    def _require_replaceable(self, ssh: SshPlace, image_id: str) -> None:
+        used = [one for one in self.observe(ssh).users.get(image_id, ()) if is_daemon(one)]
+        if used:
+            raise RefusedError(
+                f"The host image {image_id} on {ssh.host} was changed, and it cannot be replaced "
+                f"while services run from it: {', '.join(used)}.",
+                f"Move its databases away (`grampus host drain {ssh.host}`), then run "
+                f"`grampus host upgrade {ssh.host}`.",
+                code="host-in-use",
+            )
 
     def _require_space(self, ssh: SshPlace, size_bytes: int) -> None:
         free_bytes = int(run_on_machine(ssh, free_argv(self._directory)).stdout.strip() or 0)

@@ -24,8 +24,7 @@ from grampus.hosts.remote.host_parts import (
     parse_parts,
     require_upgradable,
 )
-from grampus.hosts.remote.image_scripts import note_parts_argv
-from grampus.hosts.remote.remote_host import run_on_machine
+from grampus.hosts.remote.image_scripts import is_daemon
 from grampus.hosts.remote.ssh import SshPlace
 from grampus.operations.runner import OperationRunner, Subject
 from grampus.sites.host_images import HostImageCopies, ImageCopy
@@ -285,8 +284,7 @@ class HostUpgrades:
         host = self.records.get(name)
         self.ports.leave()
         self.records.put(host.with_parts(parts))
-        directory = self.records.site().host_directory
-        run_on_machine(self.ports.place(host), note_parts_argv(directory, parts.words()))
+        self.ports.images.note_parts(self.ports.place(host), parts)
 
     def switch_back(self, name: str, former: HostParts) -> None:
         """The former parts used again, unless their image is gone already."""
@@ -315,7 +313,7 @@ class HostUpgrades:
 
 def _is_left_soon(users: Sequence[str]) -> bool:
     """Whether nothing but commands uses an image."""
-    return bool(users) and all(user.startswith("process ") for user in users)
+    return bool(users) and not any(map(is_daemon, users))
 
 
 def _require_fit(name: str, checks: Sequence[Check]) -> None:

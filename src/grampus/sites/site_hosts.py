@@ -28,7 +28,6 @@ from grampus.hosts.remote.host_parts import (
     require_upgradable,
 )
 from grampus.hosts.remote.host_root import remove_argv
-from grampus.hosts.remote.image_scripts import note_parts_argv
 from grampus.hosts.remote.remote_host import RemoteHost, run_on_machine
 from grampus.hosts.remote.ssh import SshPlace, end_connection_argv, first_contact_argv
 from grampus.sites.host_images import HostImageCopies, ImageCopy
@@ -134,7 +133,7 @@ class SiteHosts:
         self._records.put(spec)
         self._images.ensure(ssh, ImageCopy(parts.image_id, parts.digest))
         self._progress.phase("Prepare the host")
-        run_on_machine(ssh, note_parts_argv(self._site.host_directory, parts.words()))
+        self._images.note_parts(ssh, parts)
         _, host = self._connect(spec)
         with contextlib.closing(host):
             conf = (site_directory(self._home, self._site.name) / "ceph.conf").read_text()

@@ -81,7 +81,8 @@ drop() {
 }
 """
 # An image under a mounted overlay must not change: the one that is replaced was changed by
-# somebody, or is not whole.
+# somebody, or is not whole. Commands that run there are not waited for: the next ones would run
+# in the changed image, too.
 _KEEP = f"""
 set -eu
 dir=$1 image=$2
@@ -89,7 +90,7 @@ dir=$1 image=$2
 exec 9>"$dir/.lock"
 flock 9
 if test -e "$dir/images/$image"; then
-  used=$(users)
+  used=$(users | grep -v '^process ' || true)
   if test -n "$used"; then
     rm -rf "$dir/images/.new-$image"
     echo $used >&2
@@ -205,6 +206,11 @@ def parse_images(text: str) -> FoundImages:
             image, _, user = rest.partition(" ")
             users[image] = (*users.get(image, ()), user)
     return FoundImages(parts, users)
+
+
+def is_daemon(user: str) -> bool:
+    """Whether a user of an image is a daemon; otherwise it is a process of a command."""
+    return not user.startswith("process ")
 
 
 def image_root(directory: str, image_id: str) -> str:
