@@ -141,7 +141,8 @@ class HostImageCopies:
             )
 
     def _require_space(self, ssh: SshPlace, size_bytes: int) -> None:
-        free_bytes = int(run_on_machine(ssh, free_argv(self._directory)).stdout.strip() or 0)
+        free_kib = run_on_machine(ssh, free_argv(self._directory)).stdout.strip()
+        free_bytes = int(free_kib or 0) * 1024
         if free_bytes < size_bytes + SPARE_BYTES:
             raise _disk_full(
                 ssh.host,

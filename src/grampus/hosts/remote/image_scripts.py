@@ -30,10 +30,10 @@ cd "$1"
 { find . -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum
   find . -type l -printf '%p %l\\n' | LC_ALL=C sort; } | sha256sum | cut -d' ' -f1
 """
-# Prints how many bytes are free where images are.
+# Prints how many KiB are free where images are.
 _FREE = """
 at=$1/images; while ! test -d "$at"; do at=$(dirname "$at"); done
-df -Pk "$at" | awk 'NR == 2 { print $4 * 1024 }'
+df -Pk "$at" | awk 'NR == 2 { print $4 }'
 """
 _UNPACK = """
 set -eu
@@ -158,7 +158,7 @@ def observe_digest(root: Path) -> str:
 
 
 def free_argv(directory: str) -> list[str]:
-    """The command on the host that prints the bytes that are free where images are."""
+    """The command on the host that prints the KiB that are free where images are."""
     return ["sh", "-c", _FREE, "grampus-free", directory]
 
 

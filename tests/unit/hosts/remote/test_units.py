@@ -12,6 +12,7 @@ import pytest
 from grampus.hosts.port import Bind, BlockLimit, DaemonSpec, DaemonStatus, Limits, Usage
 from grampus.hosts.remote.units import (
     UnitPlace,
+    image_note,
     parse_statuses,
     parse_usages,
     render_new_limits,
@@ -121,8 +122,9 @@ def test_the_script_asks_for_the_daemons_that_are_there(
         (tmp_path / "daemons" / name).mkdir(parents=True)
     found = {one.name: one.state for one in parse_statuses(show(tmp_path).stdout, "sid-1")}
     assert found == {"mysqld-shop": "running", "volumed-shop": "stopped"}
+    (tmp_path / "daemons" / "mysqld-shop" / "image").write_text("own sid-0\n")
     (one,) = parse_statuses(show(tmp_path, "mysqld-shop").stdout, "sid-1")
-    assert (one.state, one.uid) == ("running", os.getuid())
+    assert (one.state, one.uid, one.is_outdated) == ("running", os.getuid(), True)
     assert parse_statuses(show(tmp_path, "mysqld-blog").stdout, "sid-1") == []
 
 
@@ -177,6 +179,30 @@ def test_statuses() -> None:
         DaemonStatus("volumed-shop", "running", 12, 0, 0),
     ]
     assert parse_statuses("", "sid-1") == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("Image=own sid-1\nProgram=/usr/sbin/mysqld", False),
+        ("Image=own sid-0\nProgram=/usr/sbin/mysqld", True),
+        # Its database names the image: its host's own is nothing to it.
+        ("Image=named trixie-1\nProgram=/usr/sbin/mariadbd", False),
+        ("Image=own sid-1\nProgram=/d/data/bin/volumed (deleted)", True),
+        # Of a release that noted nothing.
+        ("Program=/usr/sbin/mysqld", False),
+    ],
+)
+def test_a_daemon_of_an_older_image_or_program_is_outdated(lines: str, expected: bool) -> None:
+    text = f"Daemon=mysqld-shop\nActiveState=active\nMainPID=12\n{lines}\n\n"
+    assert [one.is_outdated for one in parse_statuses(text, "sid-1")] == [expected]
+    ended = text.replace("MainPID=12", "MainPID=0").replace("=active", "=inactive")
+    assert [one.is_outdated for one in parse_statuses(ended, "sid-1")] == [False]
+
+
+def test_the_image_of_a_daemon_is_noted_as_the_hosts_or_its_own() -> None:
+    assert image_note(SERVER, PLACE) == "own sid-1"
+    assert image_note(replace(SERVER, image="trixie-1"), PLACE) == "named trixie-1"
 
 
 def test_usages_leave_out_what_is_not_counted() -> None:
