@@ -83,6 +83,7 @@ class UpgradePorts:
     place: Callable[[SiteHostSpec], SshPlace]
     look: Callable[[SshPlace], list[Check]]  # what the machine can do
     reach: HostReach  # whether commands run there, and reach the cluster
+    put_programs: Callable[[SiteHostSpec], None]  # those of this Grampus on the host
     outdated: Callable[[SiteHostSpec], list[str]]  # its daemons that are
     # Ends the connections of this process, whose commands run in the image of before.
     leave: Callable[[], None]
@@ -161,6 +162,8 @@ class HostUpgrades:
         is_current = self._is_current(ssh, recorded)
         if is_current:
             self._note_version(host, noted, has)
+            if not self._runner.is_planning:
+                self.ports.put_programs(host)
             self._remove_unused(name)
         else:
             self._run(host, recorded)
@@ -294,7 +297,9 @@ class HostUpgrades:
 
     def check(self, name: str) -> None:
         """Raise RefusedError with code `host-unfit` unless the host works with its new image."""
-        _require_fit(name, [self.ports.reach(self.records.get(name))])
+        host = self.records.get(name)
+        _require_fit(name, [self.ports.reach(host)])
+        self.ports.put_programs(host)
 
     def follow(self, parts: HostParts) -> None:
         """New hosts get the image, too; databases that name it use that of their host again."""

@@ -21,6 +21,7 @@ from grampus.volumes import kinds
 from grampus.volumes.cloning import CloneOrder
 from grampus.volumes.decide_identity import new_identity
 from grampus.volumes.decide_namespace import make_namespace
+from grampus.volumes.drivers.volumed import VolumedProgram
 from grampus.volumes.fencing import FenceOrder
 from grampus.volumes.journals import Replayed, require_detached
 from grampus.volumes.live import LiveVolume
@@ -39,6 +40,7 @@ from grampus.volumes.model import (
     WritePath,
     whole_mib,
 )
+from grampus.volumes.older_drivers import is_older_driver
 from grampus.volumes.parts import build_parts
 from grampus.volumes.write_paths import WriteBounds, decide_written, describe_written
 
@@ -76,6 +78,7 @@ class VolumeService:
             make_namespace=make_namespace,
         )
         self._fleet = fleet
+        self._program = VolumedProgram(volumed)
         self._images = images
         self._records = parts.records
         self._attacher = parts.attacher
@@ -408,13 +411,12 @@ class VolumeService:
         return None if driven is None else driven[0].daemon(driven[1])
 
     def has_older_driver(self, name: str) -> bool:
-        """Whether its driver runs from an older host image or program than its host has now."""
+        """Whether its driver runs from an older host image or program than its host has now.
+
+        The host gets the present program first. Raises NotFoundError.
+        """
         record = self.get(name)
-        daemon = self.driver_daemon(record)
-        if daemon is None or record.attachment is None:
-            return False
-        status = self._fleet.host(record.attachment.host).observe_daemon(daemon)
-        return status is not None and status.is_outdated
+        return is_older_driver(self._fleet, self._program, record, self.driver_daemon(record))
 
     def require_removable(self, name: str) -> None:
         """Raise RefusedError with code `has-clones` when other images stand on this one."""

@@ -83,6 +83,7 @@ class World:
         self.images = FakeHostImages(self.machines, self.fuse.burn)
         self.unfit: set[tuple[str, str]] = set()  # host and image that fail the check
         self.other_servers = False
+        self.programs: list[str] = []  # hosts that got them
         self.own = NEW
 
     def upgrades(self) -> HostUpgrades:
@@ -95,6 +96,7 @@ class World:
                 place=_place,
                 look=self._look,
                 reach=self._reach,
+                put_programs=lambda host: self.programs.append(host.name),
                 outdated=self._outdated,
                 leave=lambda: None,
             ),
@@ -164,6 +166,7 @@ def test_what_runs_keeps_the_older_image(world: World) -> None:
     (done,) = world.upgrades().upgrade(["db1"])
     assert (done.outdated, done.kept) == (MYSQLD, (OLD.image_id,))
     assert set(world.machines["db1"].images) == {OLD.image_id, NEW.image_id}
+    assert world.programs == ["db1"]
     # Once it was restarted, the same command removes the image.
     world.machines["db1"].users.clear()
     (done,) = world.upgrades().upgrade(["db1"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from grampus.cli.composition.session import Session
+from grampus.cli.composition.session import Session, volumed_program
 from grampus.cli.composition.site_hosts import (
     image_copies,
     own_parts,
@@ -22,6 +22,7 @@ from grampus.sites.host_images import HostImageCopies, ImageCopy
 from grampus.sites.host_upgrades import HostUpgrades, UpgradePorts
 from grampus.sites.model import SiteHostSpec, SiteSpec
 from grampus.sites.site_host_records import SiteHostRecords
+from grampus.volumes.drivers.volumed import VolumedProgram
 
 
 def host_upgrades(session: Session, site: SiteSpec) -> HostUpgrades:
@@ -31,6 +32,12 @@ def host_upgrades(session: Session, site: SiteSpec) -> HostUpgrades:
 
     def reach(host: SiteHostSpec) -> Check:
         return reach_from(session.home, site, host, session.volumes().takeovers.mon_places())
+
+    def put_programs(host: SiteHostSpec) -> None:
+        program = VolumedProgram(volumed_program())
+        if program.is_built():
+            with closing(remote_host(session.home, site, host, session.own_epoch())) as reached:
+                program.ensure_on(reached)
 
     def outdated(host: SiteHostSpec) -> list[str]:
         with closing(remote_host(session.home, site, host)) as reached:
@@ -44,6 +51,7 @@ def host_upgrades(session: Session, site: SiteSpec) -> HostUpgrades:
             place=lambda host: ssh_place(session.home, site, host),
             look=hosts.look,
             reach=reach,
+            put_programs=put_programs,
             outdated=outdated,
             leave=session.leave_hosts,
         ),
