@@ -14,6 +14,7 @@ PREPARE_DAEMON = f"""
 set -eu
 systemctl stop "$3" 2>/dev/null || true
 systemctl reset-failed "$3" 2>/dev/null || true
+mkdir -p "$1"
 exec 9>"$1/../../.lock"
 flock 9
 test -d "$2" || exit {MISSING_IMAGE}
