@@ -30,7 +30,7 @@ _LOCK_TIMEOUT_S = 15.0
 @command(host_app, "upgrade", "grampus host upgrade db1 --site prod")
 def host_upgrade(
     hosts: Annotated[
-        list[str] | None, typer.Argument(metavar="[HOST]...", help="Hosts, in this order.")
+        list[str] | None, typer.Argument(metavar="HOST...", help="Hosts, in this order.")
     ] = None,
     all_: Annotated[
         bool, typer.Option("--all", metavar="", help="Upgrade all hosts, in the order of names.")

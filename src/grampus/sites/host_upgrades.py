@@ -28,8 +28,8 @@ from grampus.hosts.remote.image_scripts import is_daemon
 from grampus.hosts.remote.ssh import SshPlace
 from grampus.operations.runner import OperationRunner, Subject
 from grampus.sites.host_images import HostImageCopies, ImageCopy
-from grampus.sites.model import SiteHostSpec, parts_of
-from grampus.sites.site_host_records import SiteHostRecords
+from grampus.sites.model import SiteHostSpec
+from grampus.sites.site_host_records import SiteHostRecords, parts_of, with_parts
 from grampus.sites.upgrade_operation import KIND_PREFIX, UPGRADE_HOST, HostUpgradeOrder
 from grampus.state.operations import Operation
 
@@ -185,7 +185,7 @@ class HostUpgrades:
         recorded = parts_of(host, self.records.site())
         latest = max((recorded, has, self._own), key=lambda one: numbers_of(one.version)).version
         parts = replace(recorded, format=self._own.format, version=latest)
-        is_noted = noted.split() == parts.words() and host == host.with_parts(parts)
+        is_noted = noted.split() == parts.words() and host == with_parts(host, parts)
         if not is_noted and not self._runner.is_planning:
             self.switch(host.name, parts)
 
@@ -286,7 +286,7 @@ class HostUpgrades:
         """Commands and daemons that are started from now on use these parts."""
         host = self.records.get(name)
         self.ports.leave()
-        self.records.put(host.with_parts(parts))
+        self.records.put(with_parts(host, parts))
         self.ports.images.note_parts(self.ports.place(host), parts)
 
     def switch_back(self, name: str, former: HostParts) -> None:

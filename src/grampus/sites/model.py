@@ -11,7 +11,6 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from grampus.core.errors import UsageError
-from grampus.hosts.remote.host_parts import OLDEST_FORMAT, HostParts
 from grampus.state.home import Home
 
 SITE_RECORD = "site"
@@ -38,7 +37,7 @@ class SiteSpec(BaseModel):
     pool: str
     image_name: str
     # The host image of new hosts, and of Ceph's commands on this machine. A host that was not
-    # upgraded since has another one (`parts_of`).
+    # upgraded since has another one (`site_host_records.parts_of`).
     image_id: str
     image_digest: str  # of its files (`image_scripts.digest_argv`)
     addresses: str = ""  # such as 10.0.5.100-199; empty: no database can be created
@@ -67,21 +66,12 @@ class SiteHostSpec(BaseModel):
     identity: str | None = None  # a private key's file on the machine that Grampus runs on
     labels: dict[str, str] = Field(default_factory=dict)
     is_ready: bool = False  # all that it needs is there; until then nothing runs on it
-    # What it has of Grampus. Empty: an earlier release added it, with the image of the site.
+    # What it has of Grampus, as `HostParts`. Empty: an earlier release added it, with the image of
+    # the site.
     image_id: str = ""
     image_digest: str = ""
-    parts_format: int = OLDEST_FORMAT
+    parts_format: int = 1
     version: str = ""  # of the Grampus that added it, or upgraded it last
-
-    def with_parts(self, parts: HostParts) -> SiteHostSpec:
-        """The record of the host once it has these parts."""
-        changed = {
-            "image_id": parts.image_id,
-            "image_digest": parts.digest,
-            "parts_format": parts.format,
-            "version": parts.version,
-        }
-        return self.model_copy(update=changed)
 
 
 class ControllerEpoch(BaseModel):
@@ -94,13 +84,6 @@ class ControllerEpoch(BaseModel):
     machine: str
     machine_id: str
     since: datetime
-
-
-def parts_of(host: SiteHostSpec, site: SiteSpec) -> HostParts:
-    """What is recorded of a host's parts."""
-    if not host.image_id:
-        return HostParts(host.parts_format, host.version, site.image_id, site.image_digest)
-    return HostParts(host.parts_format, host.version, host.image_id, host.image_digest)
 
 
 def site_tag(fsid: str, name: str) -> str:

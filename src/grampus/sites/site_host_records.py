@@ -4,8 +4,26 @@ from __future__ import annotations
 
 from grampus.core.errors import not_found
 from grampus.hosts.remote.host_parts import HostParts
-from grampus.sites.model import SITE_HOST_RECORD, SITE_RECORD, SiteHostSpec, SiteSpec, parts_of
+from grampus.sites.model import SITE_HOST_RECORD, SITE_RECORD, SiteHostSpec, SiteSpec
 from grampus.state.store import Store
+
+
+def parts_of(host: SiteHostSpec, site: SiteSpec) -> HostParts:
+    """What is recorded of a host's parts."""
+    if not host.image_id:
+        return HostParts(host.parts_format, host.version, site.image_id, site.image_digest)
+    return HostParts(host.parts_format, host.version, host.image_id, host.image_digest)
+
+
+def with_parts(host: SiteHostSpec, parts: HostParts) -> SiteHostSpec:
+    """The record of the host once it has these parts."""
+    changed = {
+        "image_id": parts.image_id,
+        "image_digest": parts.digest,
+        "parts_format": parts.format,
+        "version": parts.version,
+    }
+    return host.model_copy(update=changed)
 
 
 class SiteHostRecords:
@@ -48,6 +66,6 @@ class SiteHostRecords:
             return
         for host in self.all():
             if not host.image_id:
-                self.put(host.with_parts(parts_of(host, site)))
+                self.put(with_parts(host, parts_of(host, site)))
         changed = {"image_id": parts.image_id, "image_digest": parts.digest}
         self._store.put(SITE_RECORD, site.name, site.name, site.model_copy(update=changed))

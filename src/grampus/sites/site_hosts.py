@@ -31,8 +31,8 @@ from grampus.hosts.remote.host_root import remove_argv
 from grampus.hosts.remote.remote_host import RemoteHost, run_on_machine
 from grampus.hosts.remote.ssh import SshPlace, end_connection_argv, first_contact_argv
 from grampus.sites.host_images import HostImageCopies, ImageCopy
-from grampus.sites.model import SiteHostSpec, SiteSpec, parts_of, site_directory
-from grampus.sites.site_host_records import SiteHostRecords
+from grampus.sites.model import SiteHostSpec, SiteSpec, site_directory
+from grampus.sites.site_host_records import SiteHostRecords, parts_of, with_parts
 from grampus.state.home import Home
 from grampus.state.store import Store
 
@@ -129,7 +129,7 @@ class SiteHosts:
             )
         parts = self._parts(spec, ssh)
         spec = spec.model_copy(update={"address": self._observe_address(ssh, mons)})
-        spec = spec.with_parts(parts)
+        spec = with_parts(spec, parts)
         self._records.put(spec)
         self._images.ensure(ssh, ImageCopy(parts.image_id, parts.digest))
         self._progress.phase("Prepare the host")

@@ -40,8 +40,8 @@ from grampus.volumes.model import (
     WritePath,
     whole_mib,
 )
-from grampus.volumes.older_drivers import is_older_driver
 from grampus.volumes.parts import build_parts
+from grampus.volumes.places import is_older_driver
 from grampus.volumes.write_paths import WriteBounds, decide_written, describe_written
 
 MIN_VOLUME_SIZE_BYTES = 320 * MIB  # XFS makes no smaller file system (mkfs.xfs 6.0 and later)

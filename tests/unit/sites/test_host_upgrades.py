@@ -14,8 +14,8 @@ from grampus.hosts.remote.host_parts import HOST_FORMAT, HostParts
 from grampus.hosts.remote.ssh import SshPlace
 from grampus.sites.host_images import ImageCopy
 from grampus.sites.host_upgrades import HostUpgrades, UpgradePorts
-from grampus.sites.model import SITE_RECORD, SiteHostSpec, SiteSpec, parts_of
-from grampus.sites.site_host_records import SiteHostRecords
+from grampus.sites.model import SITE_RECORD, SiteHostSpec, SiteSpec
+from grampus.sites.site_host_records import SiteHostRecords, parts_of, with_parts
 from grampus.state.store import Store
 from tests.fakes.clock import FakeClock
 from tests.fakes.host_images import FakeHostImages, FakeMachine
@@ -76,7 +76,7 @@ class World:
                 name=name, address=address, ssh_user="root", ssh_address=address, is_ready=True
             )
             # The second one was added by an earlier release, which noted nothing.
-            self.records.put(host.with_parts(OLD) if name == "db1" else host)
+            self.records.put(with_parts(host, OLD) if name == "db1" else host)
             self.machines[name] = FakeMachine({OLD.image_id: OLD.digest})
         self.machines["db1"].parts = " ".join(OLD.words())
         self.databases = FakeDatabases(self.fuse)

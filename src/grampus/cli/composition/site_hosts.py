@@ -39,9 +39,9 @@ from grampus.sites.model import (
     SiteHostSpec,
     SiteSpec,
     connection_directory,
-    parts_of,
     site_directory,
 )
+from grampus.sites.site_host_records import parts_of
 from grampus.sites.site_hosts import SiteHosts
 from grampus.state.home import Home
 
