@@ -84,14 +84,17 @@ def numbers_of(version: str) -> tuple[int, ...]:
 def explain_state(host: str, found: HostParts, own: HostParts) -> tuple[str, str]:
     """What a user reads of a host that is not `current`: a sentence, and what to do."""
     upgrade = f"`grampus host upgrade {host}` upgrades the host."
-    since = f" It was prepared by Grampus {found.version}." if found.version else ""
+    by = f" of Grampus {found.version}" if found.version else ""
     match classify_parts(found, own):
         case "current":
-            return f"The host image is {found.image_id}.", ""
+            return f"{host} has the host image of this Grampus, {found.image_id}.", ""
         case "older":
-            return f"The host image {found.image_id} is older than {own.image_id}.{since}", upgrade
+            return (
+                f"{host} has the host image {found.image_id}{by}; this Grampus has {own.image_id}.",
+                upgrade,
+            )
         case "too-old":
-            return f"{host} is too old for Grampus {own.version}.{since}", upgrade
+            return f"The parts{by} on {host} are too old for Grampus {own.version}.", upgrade
         case "newer" | "too-new":
             return (
                 f"{host} was upgraded by Grampus {found.version}, and this is Grampus "
