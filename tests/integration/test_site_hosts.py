@@ -41,6 +41,7 @@ class Site:
     lab: CommandLine
     files: Path
     connections: set[Path]  # of other sites on this machine, which were there before
+    tag: str = ""  # of the site, once it has a host
 
     @property
     def cluster(self) -> LabMachine:
@@ -89,9 +90,9 @@ class Site:
             awk 'index($5, "/var/lib/grampus/") == 1 { print $5 }' /proc/self/mountinfo
             systemctl list-units --all --plain --no-legend 'grampus-*'
             ip -4 -brief address show eth0 | tr ' ' '\\n' | grep / | tail -n +2
-            losetup --list --noheadings --output BACK-FILE | grep "^/var/lib/grampus" || true
+            losetup --list --noheadings --output BACK-FILE | grep "^/var/lib/grampus/$1/" || true
         """
-        return self.hosts.run(host, "sh", "-c", script)
+        return self.hosts.run(host, "sh", "-c", script, "left", self.tag)
 
 
 def network_of(lab: CommandLine) -> tuple[str, str]:
@@ -163,6 +164,7 @@ def site(
             *("--addresses", f"{network}.240-249"),
         )
         site.add("s1")
+        site.tag = hosts.run("s1", "ls", "/var/lib/grampus").strip()
         site.add("s2", "--label", "rack=b")
         line.ok("db", "create", NAME, *SMALL, "--host", "s1", timeout_s=600)
         line.ok("db", "connect", NAME, "-e", "CREATE DATABASE d")
