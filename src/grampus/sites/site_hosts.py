@@ -238,14 +238,25 @@ class SiteHosts:
 
         Raises RefusedError with code `newer-host` if a later Grampus prepared it.
         """
-        known = next((one for one in self._records.all() if one.name == spec.name), spec)
-        recorded = parts_of(known, self._site)
+        known = next((one for one in self._records.all() if one.name == spec.name), None)
+        recorded = parts_of(known or spec, self._site)
         wanted = HostParts(HOST_FORMAT, self._version, recorded.image_id, recorded.digest)
         has = parse_parts(self._images.observe(ssh).parts or "")
-        if has is not None:
-            require_upgradable(spec.name, has, wanted)
-        if has is not None and is_later(has.version, wanted.version):
+        if has is None:
+            return wanted
+        require_upgradable(spec.name, has, wanted)
+        if known is None and (has.image_id, has.digest) != (wanted.image_id, wanted.digest):
+            wanted = self._of_another_home(ssh, has, wanted)
+        if is_later(has.version, wanted.version):
             return replace(wanted, version=has.version)  # it has the same image
+        return wanted
+
+    def _of_another_home(self, ssh: SshPlace, has: HostParts, wanted: HostParts) -> HostParts:
+        """Another GRAMPUS_HOME built the same image, and other files came out: as they are there,
+        servers run from them."""
+        same = ImageCopy(wanted.image_id, has.digest)
+        if has.image_id == wanted.image_id and self._images.is_whole(ssh, same):
+            return replace(wanted, digest=has.digest)
         return wanted
 
     def _check_image(self, ssh: SshPlace, parts: HostParts) -> Check:

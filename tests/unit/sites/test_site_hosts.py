@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,52 @@ def test_a_copy_that_differs_is_not_used_and_can_be_removed(place: Place) -> Non
     place.hosts.remove("db1")
     assert "grampus-remove" in place.ssh.calls()
     assert place.recorded() == {}
+
+
+def test_an_image_that_another_home_built_stays(place: Place) -> None:
+    """Servers of the former machine run from it: it could not be replaced."""
+    theirs = "2" * 64
+    place.ssh.answer("grampus-parts", f"parts 1 0.1.9 sid-1 {theirs}\nimage sid-1\n")
+    place.ssh.answer("grampus-digest", theirs)
+    # What is run on the host itself is not there to answer: the record says enough.
+    with contextlib.suppress(GrampusError, FileNotFoundError):
+        place.hosts.add(REQUEST, MONS)
+    assert "grampus-unpack" not in place.ssh.calls()
+    recorded = place.recorded()["db1"]
+    assert (recorded.image_id, recorded.image_digest) == ("sid-1", theirs)
+
+
+def test_a_host_of_a_later_grampus_is_not_added(place: Place) -> None:
+    place.ssh.answer("grampus-parts", f"parts 1 9.9.9 sid-9 {'9' * 64}\nimage sid-9\n")
+    with pytest.raises(RefusedError) as refused:
+        place.hosts.add(REQUEST, MONS)
+    assert refused.value.code == "newer-host"
+    assert place.recorded() == {}
+    assert "grampus-note" not in place.ssh.calls()
+
+
+@pytest.mark.parametrize(
+    ("free_kib", "err"), [("1000", ""), (str(2**30), "tar: file: No space left on device")]
+)
+def test_a_full_disk_is_named_and_nothing_stays(place: Place, free_kib: str, err: str) -> None:
+    place.ssh.answer("grampus-digest", "0" * 64)
+    place.ssh.answer("grampus-free", free_kib)
+    place.ssh.answer("grampus-unpack", code=2 if err else 0, err=err)
+    with pytest.raises(GrampusError, match="The disk of db1 is full") as failed:
+        place.hosts.add(REQUEST, MONS)
+    assert failed.value.code == "host-disk-full"
+    assert "grampus-keep" not in place.ssh.calls()
+    assert ("grampus-discard" in place.ssh.calls()) is bool(err)
+
+
+def test_a_changed_image_is_not_replaced_under_services(place: Place) -> None:
+    place.ssh.answer("grampus-digest", "0" * 64)
+    users = "user sid-1 process 12\nuser sid-1 mysqld-shop\n"
+    place.ssh.answer("grampus-parts", f"image sid-1\n{users}")
+    with pytest.raises(RefusedError, match="run from it: mysqld-shop") as refused:
+        place.hosts.add(REQUEST, MONS)
+    assert refused.value.code == "host-in-use"
+    assert "grampus-unpack" not in place.ssh.calls(), "it was not copied for nothing"
 
 
 def test_a_host_whose_services_run_stays(place: Place) -> None:
