@@ -452,9 +452,6 @@ def full_disk(site: Site, host: str, image: str, size: str) -> Iterator[str]:
 def test_a_full_disk_leaves_a_host_as_it_was(site: Site, release: NextRelease) -> None:
     site.leave_s1()
     before = images_on(site, "s1")
-    with full_disk(site, "s1", release.former_image, "100m"):
-        refused = release.line.run("host", "upgrade", "s1")
-        assert (refused.code, "The disk of s1 is full" in refused.stderr) == (1, True)
     # Space for the image, until somebody else takes it.
     with full_disk(site, "s1", release.former_image, f"{release.image_mib() + 300}m") as images:
         with release.line.start("host", "upgrade", "s1") as upgrade:
@@ -478,20 +475,18 @@ def test_hosts_are_upgraded_one_at_a_time(site: Site, release: NextRelease) -> N
     line = release.line
     hosts = line.json("host", "list")["hosts"]
     assert [one["parts"] for one in hosts] == ["older", "older"]
-    checked = line.run("host", "check", "s1")
-    assert (checked.code, "`grampus host upgrade s1`" in checked.stdout) == (0, True)
     killed = line.run("host", "upgrade", "s1", failpoints="host.upgrade/copy/after=kill")
     assert killed.code == KILLED
     assert images_on(site, "s1") == {release.former_image, release.image}
     # A killed upgrade changes nothing that others see: both releases work with both hosts.
     site.insert()
-    (done,) = line.json("host", "upgrade", "s1")["hosts"]
-    assert (done["image"], done["version"], done["kept_images"]) == (release.image, VERSION, [])
-    assert images_on(site, "s1") == {release.image}
     before, running = site.rows(), site.show("s2", f"mysqld-{NAME}", "MainPID")
     with serving(line):
-        (done,) = line.json("host", "upgrade", "--all")["hosts"][1:]
-    assert (done["databases"], done["kept_images"]) == ([NAME], [release.former_image])
+        upgraded = line.json("host", "upgrade", "--all")["hosts"]
+    assert [(one["image"], one["version"]) for one in upgraded] == [(release.image, VERSION)] * 2
+    assert [one["databases"] for one in upgraded] == [[], [NAME]]
+    assert images_on(site, "s1") == {release.image}
+    assert upgraded[1]["kept_images"] == [release.former_image]
     assert site.show("s2", f"mysqld-{NAME}", "MainPID") == running
     daemons = {one["name"]: one for one in line.json("host", "show", "s2")["daemons"]}
     assert daemons[f"mysqld-{NAME}"]["outdated"]
@@ -505,14 +500,10 @@ def test_hosts_are_upgraded_one_at_a_time(site: Site, release: NextRelease) -> N
     assert images_on(site, "s2") == {release.image}
     assert site.rows() == before
     site.insert()
-    assert line.json("db", "show", NAME)["status"] == "running"
-
-
-def test_a_changed_image_is_not_replaced_under_servers(site: Site, release: NextRelease) -> None:
-    mysql = "/var/lib/grampus/*/images/*/root/usr/bin/mysql"
-    site.hosts.run("s2", "sh", "-c", f"cp {mysql} /tmp/mysql; echo >> $(echo {mysql})")
-    refused = release.line.run("host", "upgrade", "s2")
-    site.hosts.run("s2", "sh", "-c", f"cp /tmp/mysql {mysql}")
+    # An image that somebody changed is not replaced under a server that runs from it.
+    site.hosts.run(
+        "s2", "sh", "-c", "echo >> $(echo /var/lib/grampus/*/images/*/root/usr/bin/mysql)"
+    )
+    refused = line.run("host", "upgrade", "s2")
     assert refused.code == 4
     assert f"while services run from it: mysqld-{NAME}" in refused.stderr
-    assert release.line.run("host", "check", "s2").code == 0

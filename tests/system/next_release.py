@@ -26,7 +26,18 @@ _UNNEEDED = (
     *("usr/bin/ceph-*", "usr/bin/cephfs-*", "usr/bin/radosgw-*", "usr/bin/qemu-*", "usr/bin/fio"),
     *("usr/bin/sysbench", "usr/bin/my*slap", "usr/bin/*isam*", "usr/bin/mysql_*"),
     *("usr/lib/*/librgw.so*", "usr/lib/*/perl", "usr/share/perl", "usr/share/mysql/mysql-test"),
-    *("usr/share/locale", "usr/share/i18n", "usr/lib/*/gconv", "usr/lib/mysql/plugin/telemetry*"),
+    *("usr/bin/perror", "usr/bin/mysqlcheck", "usr/bin/mysqlimport", "usr/bin/mysqlshow"),
+    *("usr/bin/ibd2sdi", "usr/bin/innochecksum", "usr/bin/my_print_defaults", "usr/bin/perl*"),
+    *("usr/lib/mysql/plugin/authentication_*", "usr/lib/mysql/plugin/group_replication.so"),
+    *("usr/lib/systemd", "usr/lib/*/systemd", "usr/lib/*/ceph/erasure-code", "usr/sbin/lvm"),
+    *("usr/lib/python3/dist-packages/numpy*", "usr/lib/python3/dist-packages/scipy*"),
+    *(
+        "var/lib/dpkg/info",
+        "usr/share/locale",
+        "usr/share/i18n",
+        "usr/lib/*/gconv",
+        "usr/lib/mysql/plugin/telemetry*",
+    ),
 )
 
 

@@ -26,6 +26,7 @@ from grampus.hosts.remote.host_parts import (
 )
 from grampus.hosts.remote.image_scripts import is_daemon
 from grampus.hosts.remote.ssh import SshPlace
+from grampus.operations.operation_type import Recovery
 from grampus.operations.runner import OperationRunner, Subject
 from grampus.sites.host_images import HostImageCopies, ImageCopy
 from grampus.sites.model import SiteHostSpec
@@ -151,26 +152,28 @@ class HostUpgrades:
             )
 
     def _upgrade(self, name: str, restart: Callable[[str], None] | None) -> HostUpgraded:
-        for operation in self._runner.unfinished(KIND_PREFIX, name):
-            self._recover(operation)
+        unfinished = self._runner.unfinished(KIND_PREFIX, name)
+        is_finished = "finished" in [self._recover(operation) for operation in unfinished]
         host = self.records.get(name)
         ssh = self.ports.place(host)
         recorded = parts_of(host, self.records.site())
         noted = self.ports.images.observe(ssh).parts or ""
         has = parse_parts(noted) or recorded
         require_upgradable(name, has, self._own)
-        is_current = self._is_current(ssh, recorded)
-        if is_current:
+        # That of an upgrade that was finished now was compared a moment ago.
+        is_changed = is_finished and classify_parts(recorded, self._own) == "current"
+        if not is_changed and self._is_current(ssh, recorded):
             self._note_version(host, noted, has)
             if not self._runner.is_planning:
                 self.ports.put_programs(host)
             self._remove_unused(name)
-        else:
+        elif not is_changed:
             self._run(host, recorded)
+            is_changed = True
         if restart is not None:
             restart(name)
             self.remove_older_of(name)
-        return self._describe(name, is_changed=not is_current)
+        return self._describe(name, is_changed=is_changed)
 
     def _is_current(self, ssh: SshPlace, recorded: HostParts) -> bool:
         """Whether the host has this Grampus's image, and it is whole."""
@@ -205,10 +208,11 @@ class HostUpgrades:
             self._copy = self._original()
         return self._copy
 
-    def _recover(self, operation: Operation) -> None:
+    def _recover(self, operation: Operation) -> Recovery:
         order = UPGRADE_HOST.parse(operation.spec)
         recovery = self._runner.recover(operation, UPGRADE_HOST, self, order)
         self.progress.note(UPGRADE_HOST.describe_recovered(operation.subject, recovery))
+        return recovery
 
     def _remove_unused(self, name: str) -> None:
         host = self.records.get(name)
