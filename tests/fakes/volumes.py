@@ -85,6 +85,7 @@ class FakeVolumes:
         self.migrations = FakeMigrations(self, fuse)
         self.key_rotation = FakeKeyRotation(self, fuse)
         self.dead_drivers: set[str] = set()
+        self.older_drivers: set[str] = set()  # attaching renews them
         self.silent: set[str] = set()  # volumes whose cluster does not answer
         self.stuck: set[str] = set()  # volumes whose driver does not answer
         self.full_pools: set[str] = set()
@@ -112,6 +113,9 @@ class FakeVolumes:
     def is_attached(self, name: str) -> bool:
         self._fuse.burn()
         return self._image(name).record.attachment is not None and name not in self.dead_drivers
+
+    def has_older_driver(self, name: str) -> bool:
+        return name in self.older_drivers
 
     def require_writable(self, name: str) -> None:
         image = self.images.get(name)
@@ -166,6 +170,7 @@ class FakeVolumes:
             self.drawn_down.append(name)
 
     def ensure_detached(self, name: str) -> None:
+        self.older_drivers.discard(name)
         self._fuse.burn()
         image = self.images.get(name)
         if image is not None and image.record.attachment is not None:

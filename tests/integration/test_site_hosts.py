@@ -21,6 +21,7 @@ import pytest
 from tests.system.command_line import CHECKOUT, KILLED, CommandLine
 from tests.system.lab_machine import LabMachine
 from tests.system.machine import wait_for
+from tests.system.next_release import VERSION, NextRelease
 from tests.system.serving import serving
 from tests.system.systemd_hosts import SystemdHosts
 
@@ -40,6 +41,7 @@ class Site:
     lab: CommandLine
     files: Path
     connections: set[Path]  # of other sites on this machine, which were there before
+    tag: str = ""  # of the site, once it has a host
 
     @property
     def cluster(self) -> LabMachine:
@@ -59,6 +61,11 @@ class Site:
     def insert(self) -> None:
         """One more row, which the server has acknowledged when this returns."""
         self.line.ok("db", "connect", NAME, "-e", "INSERT INTO d.t () VALUES ()")
+
+    def leave_s1(self) -> None:
+        """The database is on s2."""
+        if self.host_of(NAME) != "s2":
+            self.line.ok("db", "move", NAME, "--host", "s2")
 
     def host_of(self, name: str) -> str:
         found = self.line.json("db", "show", name)["host"]
@@ -88,9 +95,9 @@ class Site:
             awk 'index($5, "/var/lib/grampus/") == 1 { print $5 }' /proc/self/mountinfo
             systemctl list-units --all --plain --no-legend 'grampus-*'
             ip -4 -brief address show eth0 | tr ' ' '\\n' | grep / | tail -n +2
-            losetup --list --noheadings --output BACK-FILE | grep "^/var/lib/grampus" || true
+            losetup --list --noheadings --output BACK-FILE | grep "^/var/lib/grampus/$1/" || true
         """
-        return self.hosts.run(host, "sh", "-c", script)
+        return self.hosts.run(host, "sh", "-c", script, "left", self.tag)
 
 
 def network_of(lab: CommandLine) -> tuple[str, str]:
@@ -126,8 +133,18 @@ def files_of_cluster(lab: CommandLine, line: CommandLine, directory: Path) -> It
 
 
 @pytest.fixture(scope="module")
-def site(lab: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NextRelease]:
+    """The next release; its image stays until no host has it."""
+    with NextRelease(tmp_path_factory.mktemp("release"), CommandLine(SITE)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def site(
+    lab: CommandLine, release: NextRelease, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Site]:
     """The site with two hosts and one database with a table."""
+    del release  # it ends after the site
     bridge, network = network_of(lab)
     line = CommandLine(SITE)
     directory = tmp_path_factory.mktemp("site")
@@ -152,6 +169,7 @@ def site(lab: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             *("--addresses", f"{network}.240-249"),
         )
         site.add("s1")
+        site.tag = hosts.run("s1", "ls", "/var/lib/grampus").strip()
         site.add("s2", "--label", "rack=b")
         line.ok("db", "create", NAME, *SMALL, "--host", "s1", timeout_s=600)
         line.ok("db", "connect", NAME, "-e", "CREATE DATABASE d")
@@ -382,7 +400,7 @@ def state_of(pid: int) -> str:
 
 
 def test_a_host_without_power_loses_its_databases_and_no_row(site: Site) -> None:
-    """Last: the host returns, starts nothing by itself, and what it had there is removed."""
+    """The host returns, starts nothing by itself, and what it had there is removed."""
     assert site.host_of(NAME) == "s1"
     with serving(site.line) as serve:
         site.insert()
@@ -404,3 +422,88 @@ def test_a_host_without_power_loses_its_databases_and_no_row(site: Site) -> None
 def files_on(site: Site, host: str) -> str:
     """The directories of databases on a host."""
     return site.hosts.run(host, "sh", "-c", "ls -d /var/lib/grampus/*/data/databases/* || true")
+
+
+def images_on(site: Site, host: str) -> set[str]:
+    """The host images on a host, also one that is not whole."""
+    return set(site.hosts.run(host, "sh", "-c", "ls -A /var/lib/grampus/*/images").split())
+
+
+@contextmanager
+def full_disk(site: Site, host: str, image: str, size: str) -> Iterator[str]:
+    """Images of the host are on a disk of that size. The one that it has stays where it is."""
+    places = site.hosts.run(host, "sh", "-c", "echo /var/lib/grampus/*/images").split()
+    (images,) = places
+    script = """
+        mkdir -p /root/kept
+        mount --bind "$1" /root/kept
+        mount -t tmpfs -o "size=$3" tmpfs "$1"
+        mkdir "$1/$2"
+        mount --bind "/root/kept/$2" "$1/$2"
+    """
+    site.hosts.run(host, "sh", "-euc", script, "full-disk", images, image, size)
+    try:
+        yield images
+    finally:
+        site.hosts.run(host, "umount", f"{images}/{image}", images, "/root/kept")
+
+
+@pytest.mark.logs("operation.failed", "operation.undone")
+def test_a_full_disk_leaves_a_host_as_it_was(site: Site, release: NextRelease) -> None:
+    site.leave_s1()
+    before = images_on(site, "s1")
+    # Space for the image, until somebody else takes it.
+    with full_disk(site, "s1", release.former_image, f"{release.image_mib() + 300}m") as images:
+        with release.line.start("host", "upgrade", "s1") as upgrade:
+            new = f"{images}/.new-{release.image}/root/usr"
+            wait_for(lambda: new in site.hosts.run("s1", "sh", "-c", f"ls -d {new} || true"), "it")
+            site.hosts.run("s1", "sh", "-c", f"cat /dev/zero >{images}/other || true")
+            _, said = upgrade.communicate(timeout=120)
+        assert (upgrade.returncode, "It became full while" in said) == (1, True), said
+        assert images_on(site, "s1") == {release.former_image, "other"}
+    assert images_on(site, "s1") == before
+    hosts = {one["name"]: one for one in site.line.json("host", "list")["hosts"]}
+    assert (hosts["s1"]["parts"], hosts["s1"]["image"]) == ("current", release.former_image)
+
+
+def test_hosts_are_upgraded_one_at_a_time(site: Site, release: NextRelease) -> None:
+    """Last: from here on the hosts are those of the next release.
+
+    The database is on s2; s1 has nothing to restart.
+    """
+    site.leave_s1()
+    line = release.line
+    hosts = line.json("host", "list")["hosts"]
+    assert [one["parts"] for one in hosts] == ["older", "older"]
+    killed = line.run("host", "upgrade", "s1", failpoints="host.upgrade/copy/after=kill")
+    assert killed.code == KILLED
+    assert images_on(site, "s1") == {release.former_image, release.image}
+    # A killed upgrade changes nothing that others see: both releases work with both hosts.
+    site.insert()
+    before, running = site.rows(), site.show("s2", f"mysqld-{NAME}", "MainPID")
+    with serving(line):
+        upgraded = line.json("host", "upgrade", "--all")["hosts"]
+    assert [(one["image"], one["version"]) for one in upgraded] == [(release.image, VERSION)] * 2
+    assert [one["databases"] for one in upgraded] == [[], [NAME]]
+    assert images_on(site, "s1") == {release.image}
+    assert upgraded[1]["kept_images"] == [release.former_image]
+    assert site.show("s2", f"mysqld-{NAME}", "MainPID") == running
+    daemons = {one["name"]: one for one in line.json("host", "show", "s2")["daemons"]}
+    assert daemons[f"mysqld-{NAME}"]["outdated"]
+    assert daemons[f"volumed-{NAME}"]["outdated"]
+    # An older Grampus works with newer hosts, and does not put older parts there.
+    assert site.rows() == before
+    refused = site.line.run("host", "upgrade", "s2")
+    assert (refused.code, "Upgrade Grampus on this machine" in refused.stderr) == (4, True)
+    (done,) = line.json("host", "upgrade", "s2", "--restart")["hosts"]
+    assert (done["changed"], done["databases"], done["kept_images"]) == (False, [], [])
+    assert images_on(site, "s2") == {release.image}
+    assert site.rows() == before
+    site.insert()
+    # An image that somebody changed is not replaced under a server that runs from it.
+    site.hosts.run(
+        "s2", "sh", "-c", "echo >> $(echo /var/lib/grampus/*/images/*/root/usr/bin/mysql)"
+    )
+    refused = line.run("host", "upgrade", "s2")
+    assert refused.code == 4
+    assert f"while services run from it: mysqld-{NAME}" in refused.stderr

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -28,10 +29,14 @@ from grampus.databases.live.moving import Moved
 from grampus.databases.model import HostMaintenance
 from grampus.sites.model import SiteHostSpec
 
+if TYPE_CHECKING:
+    from grampus.cli.composition.session import Session
+    from grampus.cli.composition.site_hosts import HostCondition
+
 _SITE = "grampus.cli.host_site"
 host_app = make_noun(
     "host",
-    "Hosts: their state, maintenance and drain; hosts of a site: add, check and remove.",
+    "Hosts: their state, maintenance and drain; hosts of a site: add, check, upgrade and remove.",
     under=app,
     modules={
         "list": __name__,
@@ -41,6 +46,7 @@ host_app = make_noun(
         "add": _SITE,
         "check": _SITE,
         "remove": _SITE,
+        "upgrade": "grampus.cli.host_upgrade",
     },
 )
 HostArgument = Annotated[str, typer.Argument(help="A host, such as h1.")]
@@ -68,10 +74,16 @@ def host_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT
         planned = operations.records.all_maintenance()
         addresses = {host.name: host.address for host in operations.fleet.hosts()}
         reachable = {name: operations.fleet.is_reachable(name) for name in seen}
+        parts = host_parts(session)
     make_output(output_format).table(
         {
             "hosts": [
-                _document(found, planned.get(name), addresses[name], is_reachable=reachable[name])
+                {
+                    **_document(
+                        found, planned.get(name), addresses[name], is_reachable=reachable[name]
+                    ),
+                    **parts_document(parts.get(name)),
+                }
                 for name, found in seen.items()
             ]
             + [_unready_document(host) for host in unready]
@@ -83,7 +95,10 @@ def host_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT
                 state_word(found.state),
                 str(len(found.databases)),
                 addresses[name],
-                _detail(found, planned.get(name), is_reachable=reachable[name]),
+                _with_parts(
+                    _detail(found, planned.get(name), is_reachable=reachable[name]),
+                    parts.get(name),
+                ),
             ]
             for name, found in seen.items()
         ]
@@ -183,6 +198,33 @@ def _detail(found: SeenHost, planned: HostMaintenance | None, *, is_reachable: b
     if planned.reason:
         detail += f": {planned.reason}"
     return detail if is_reachable else f"{detail}; it cannot be reached"
+
+
+def host_parts(session: Session) -> dict[str, HostCondition]:
+    """What is recorded of the parts of a site's hosts, by host."""
+    site = session.find_site()
+    if site is None:
+        return {}
+    # Imported for sites alone.
+    module = import_module("grampus.cli.composition.site_hosts")
+    found: list[HostCondition] = module.classify_hosts(session, site)
+    return {one.host: one for one in found}
+
+
+def parts_document(one: HostCondition | None) -> dict[str, Any]:
+    """A site's host: its image, the Grampus that put it there, and how it compares with this."""
+    return {
+        "image": None if one is None else one.parts.image_id,
+        "grampus": None if one is None else one.parts.version or None,
+        "parts": None if one is None else one.state,
+    }
+
+
+def _with_parts(detail: str, one: HostCondition | None) -> str:
+    if one is None or one.state == "current":
+        return detail
+    said = f"{one.sentence} {one.remedy}"
+    return f"{detail}; {said}" if detail else said
 
 
 def _is_left(one: Drained) -> bool:

@@ -6,7 +6,13 @@ from typing import Any
 
 from grampus.cli.app import command
 from grampus.cli.composition.session import Session
-from grampus.cli.host import HostArgument, host_app, state_word
+from grampus.cli.host import (
+    HostArgument,
+    host_app,
+    host_parts,
+    parts_document,
+    state_word,
+)
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption, LabOption
 from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
@@ -27,6 +33,7 @@ def host_show(
         seen = HostWatch(operations, HostMemory()).look(every_host=True)[host]
         planned = operations.records.all_maintenance().get(host)
         spec = _site_host(session, host)
+        parts = host_parts(session).get(host)
         daemons = _daemons(found) if operations.fleet.is_reachable(host) else []
     document: dict[str, Any] = {
         "host": host,
@@ -37,6 +44,7 @@ def host_show(
         "maintenance_since": None if planned is None else planned.since,
         "ssh": None if spec is None else f"{spec.ssh_user}@{spec.ssh_address}:{spec.ssh_port}",
         "labels": {} if spec is None else spec.labels,
+        **parts_document(parts),
         "daemons": daemons,
     }
     details = {
@@ -45,6 +53,9 @@ def host_show(
         "address": found.address,
         "ssh": document["ssh"] or "",
         "labels": ", ".join(f"{key}={value}" for key, value in document["labels"].items()),
+        "image": document["image"] or "",
+        "grampus": document["grampus"] or "",
+        "upgrade": "" if parts is None or not parts.remedy else f"{parts.sentence} {parts.remedy}",
         "databases": ", ".join(document["databases"]) or "none",
         **{f"daemon {one['name']}": _describe(one) for one in daemons},
     }
@@ -63,6 +74,7 @@ def _daemons(host: Host) -> list[dict[str, Any]]:
             "name": daemon.name,
             "state": daemon.state,
             "memory_bytes": usage[daemon.name].memory_bytes if daemon.name in usage else None,
+            "outdated": daemon.is_outdated,
         }
         for daemon in host.observe_daemons()
     ]
@@ -71,4 +83,5 @@ def _daemons(host: Host) -> list[dict[str, Any]]:
 def _describe(daemon: dict[str, Any]) -> str:
     memory_bytes = daemon["memory_bytes"]
     memory = f", {format_bytes(memory_bytes)} of memory" if memory_bytes else ""
-    return f"{daemon['state']}{memory}"
+    older = ", of an older host image or program" if daemon["outdated"] else ""
+    return f"{daemon['state']}{memory}{older}"

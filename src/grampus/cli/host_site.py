@@ -10,13 +10,14 @@ import typer
 from grampus.cli.app import command
 from grampus.cli.checks_output import show_checks
 from grampus.cli.composition.session import Session
-from grampus.cli.composition.site_hosts import reach_from, site_hosts
+from grampus.cli.composition.site_hosts import classify_hosts, reach_from, site_hosts
 from grampus.cli.host import HostArgument, host_app
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption, LabOption, YesOption
 from grampus.cli.output import make_output
 from grampus.core.errors import RefusedError, UsageError
 from grampus.sites.model import SiteHostSpec, SiteSpec
 from grampus.sites.site_hosts import HostRequest
+from grampus.sites.upgrade_operation import KIND_PREFIX
 
 
 @command(host_app, "add", "grampus host add db1 --ssh root@10.0.5.11 --site prod")
@@ -61,7 +62,7 @@ def host_add(
         has_new_key=new_host_key,
     )
     session = Session(lab)
-    site = _require_site(session)
+    site = require_site(session)
     with session.alone_in_lab(), session.progress:
         mons = session.volumes().takeovers.mon_places()
         spec, checks = site_hosts(session, site).add(request, [_address(mon) for mon in mons])
@@ -88,10 +89,11 @@ def host_check(
 ) -> None:
     """Check whether a host of a site has what it needs. The exit code is 1 if it does not."""
     session = Session(lab)
-    site = _require_site(session)
+    site = require_site(session)
     with session.sharing_lab(), session.progress:
         hosts = site_hosts(session, site)
         checks = hosts.check(host)
+        checks += [one.check() for one in classify_hosts(session, site) if one.host == host]
         mons = session.volumes().takeovers.mon_places()
         checks.append(reach_from(session.home, site, hosts.get(host), mons))
     show_checks({"host": host}, checks, output_format)
@@ -117,7 +119,7 @@ def host_remove(
     A host with databases or attached volumes is refused. Data in the cluster stays.
     """
     session = Session(lab)
-    site = _require_site(session)
+    site = require_site(session)
     with session.alone_in_lab(), session.progress:
         hosts = site_hosts(session, site)
         hosts.get(host)
@@ -126,10 +128,13 @@ def host_remove(
             session.require_controller()
         session.confirm(f"Remove the host {host} from the site '{site.name}'?", yes=yes)
         hosts.remove(host, is_lost=lost)
+        for operation in session.runner.unfinished(KIND_PREFIX, host):
+            session.runner.close(operation, "the host was removed")
     make_output(output_format).text({"removed": host}, f"The host {host} is removed.")
 
 
-def _require_site(session: Session) -> SiteSpec:
+def require_site(session: Session) -> SiteSpec:
+    """The site of the session. Raises UsageError with code `not-a-site` for a lab."""
     site = session.find_site()
     if site is None:
         session.require_place()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -146,7 +147,11 @@ def site_check(name: NameArgument, output_format: FormatOption = FORMAT_DEFAULT)
     """
     session = LabSession(name)
     with session.progress:
-        checks = site_service(session).check(name)
+        service = site_service(session)
+        checks = service.check(name)
+        # Imported for this command alone.
+        hosts = import_module("grampus.cli.composition.site_hosts")
+        checks.append(hosts.check_hosts(hosts.classify_hosts(session, service.get(name)), name))
     show_checks({"site": name}, checks, output_format)
 
 

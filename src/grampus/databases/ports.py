@@ -89,6 +89,10 @@ class VolumePort(Protocol):
         """Whether the volume is mounted and its driver alive, as observed now."""
         ...
 
+    def has_older_driver(self, name: str) -> bool:
+        """Whether its driver runs from an older host image or program than its host has now."""
+        ...
+
     def ensure_detached(self, name: str) -> None:
         """The volume unmounted and closed; nothing happens when there is no such volume."""
         ...

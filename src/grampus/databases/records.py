@@ -77,6 +77,11 @@ class DatabaseRecords:
         """The host of each database by name; no record is parsed."""
         return self._store.field(DATABASE_KIND, self._lab, "$.spec.host")
 
+    def named_images(self) -> set[str]:
+        """The host images that databases name beside those of their hosts; no record is parsed."""
+        found = self._store.field(DATABASE_KIND, self._lab, "$.spec.image_id")
+        return {image_id for image_id in found.values() if image_id}
+
     def running_places(self) -> dict[str, RunningPlace]:
         """Where each database is served that is ready and must run; no record is parsed."""
         hosts, addresses, ports, phases, desired = (

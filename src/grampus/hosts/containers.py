@@ -34,7 +34,7 @@ from grampus.hosts.port import (
     RunningCommand,
 )
 from grampus.hosts.process import read_command, run_command, spawn_command, write_command
-from grampus.hosts.runc_state import observe_first_process, observe_uid
+from grampus.hosts.runc_state import observe_first_process, observe_uid, runs_older_program
 
 # A command must not outlive the Grampus process that started it (kill -9 included): the next
 # command would meet it half done. TERM, because `runc exec` passes it on to its process.
@@ -110,7 +110,8 @@ class Containers:
         state: DaemonState = "stopped" if pid is None else "running"
         killed = 0 if pid is not None else self._observe_out_of_memory(name)
         uid = None if pid is None else observe_uid(pid)
-        return DaemonStatus(name, state, pid, killed, uid)
+        is_outdated = pid is not None and runs_older_program(pid)
+        return DaemonStatus(name, state, pid, killed, uid, is_outdated)
 
     def _observe_out_of_memory(self, name: str) -> int:
         return Cgroups(self._cgroup_path).observe_out_of_memory(name)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 # Argument: a file, or a directory with a slash at its end. Prints, of the devices over it or over
 # files below it, what `losetup --list --json --output NAME,REF,BACK-FILE` does. Of a file that was
-# unmounted no path is left to compare.
-LIST_LOOPS = """
-import errno, fcntl, json, os, pathlib, sys
+# unmounted no path is left to compare. A device that was attached in another root of a host (that
+# of an older host image: `remote/host_root.py`) has that root before its path, for who asks from
+# outside of it.
+LIST_LOOPS = r"""
+import errno, fcntl, json, os, pathlib, re, sys
 where, no_path = sys.argv[1], ("/", "/ (deleted)")
 GET_STATUS64, NAME_AT, NAME_BYTES, INFO_BYTES = 0x4C05, 56, 64, 232
 found = []
@@ -20,6 +22,7 @@ for attached in sorted(pathlib.Path("/sys/block").glob("loop*/loop")):
     info, reference = bytearray(INFO_BYTES), None
     try:
         file = (attached / "backing_file").read_text().strip()
+        file = re.sub(r"^(/.+)/roots/[^/]+/root(?=\1/data/)", "", file)
         if where.endswith("/"):
             is_meant = file.startswith(where)
         else:
@@ -33,7 +36,7 @@ for attached in sorted(pathlib.Path("/sys/block").glob("loop*/loop")):
         continue  # detached meanwhile
     try:
         fcntl.ioctl(device, GET_STATUS64, info)
-        text = bytes(info[NAME_AT : NAME_AT + NAME_BYTES]).split(b"\\0", 1)[0]
+        text = bytes(info[NAME_AT : NAME_AT + NAME_BYTES]).split(b"\0", 1)[0]
         reference = text.decode(errors="replace")
     except OSError:
         pass

@@ -178,6 +178,8 @@ class DaemonStatus:
     # Of one that has ended alone; 0: none, or nobody knows (its host was restarted since).
     out_of_memory: int = 0
     uid: int | None = None  # the user that its first process runs as, if it runs
+    # It runs from an older host image or program than it would start from now.
+    is_outdated: bool = False
 
 
 @dataclass(frozen=True)

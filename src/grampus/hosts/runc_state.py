@@ -34,6 +34,15 @@ def observe_first_process(directory: Path, proc: Path = Path("/proc")) -> FirstP
     return FirstProcess(pid, alive=find_start(pid, proc) == began)
 
 
+def runs_older_program(pid: int, proc: Path = Path("/proc")) -> bool:
+    """Whether another file was put in the place of the program that a process runs
+    (proc_pid_exe(5))."""
+    try:
+        return (proc / str(pid) / "exe").readlink().name.endswith(" (deleted)")
+    except OSError:
+        return False  # it has ended
+
+
 def observe_uid(pid: int, proc: Path = Path("/proc")) -> int | None:
     """The user that a process runs as (its effective one); None: it has ended."""
     try:

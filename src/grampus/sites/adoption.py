@@ -21,7 +21,7 @@ from grampus.core.checks import Check
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.names import require_name
 from grampus.core.progress import Progress
-from grampus.hosts.remote.host_root import observe_digest
+from grampus.hosts.remote.image_scripts import observe_digest
 from grampus.sites.access_files import read_access, write_access
 from grampus.sites.cluster_checks import SiteAccess, observe_checks, observe_fsid
 from grampus.sites.controller_epoch import SiteController

@@ -36,8 +36,10 @@ class SiteSpec(BaseModel):
     user: str  # the cephx user of Grampus, without `client.`
     pool: str
     image_name: str
-    image_id: str  # the host image that commands and daemons run in
-    image_digest: str  # of its files, as each host must have them (`host_root.digest_argv`)
+    # The host image of new hosts, and of Ceph's commands on this machine. A host that was not
+    # upgraded since has another one (`site_host_records.parts_of`).
+    image_id: str
+    image_digest: str  # of its files (`image_scripts.digest_argv`)
     addresses: str = ""  # such as 10.0.5.100-199; empty: no database can be created
     interface: str = ""  # of the hosts, for these addresses; empty: the one in their network
 
@@ -64,6 +66,12 @@ class SiteHostSpec(BaseModel):
     identity: str | None = None  # a private key's file on the machine that Grampus runs on
     labels: dict[str, str] = Field(default_factory=dict)
     is_ready: bool = False  # all that it needs is there; until then nothing runs on it
+    # What it has of Grampus, as `HostParts`. Empty: an earlier release added it, with the image of
+    # the site.
+    image_id: str = ""
+    image_digest: str = ""
+    parts_format: int = 1
+    version: str = ""  # of the Grampus that added it, or upgraded it last
 
 
 class ControllerEpoch(BaseModel):

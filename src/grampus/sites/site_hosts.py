@@ -9,37 +9,34 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grampus.core.checks import Check
 from grampus.core.clock import Clock
-from grampus.core.errors import GrampusError, RefusedError, UsageError, not_found
+from grampus.core.errors import RefusedError, UsageError
 from grampus.core.names import require_name
 from grampus.core.progress import Progress
-from grampus.core.units import format_bytes
-from grampus.hosts.port import CommandFailedError
-from grampus.hosts.process import read_command, run_command, write_command
+from grampus.hosts.process import run_command
 from grampus.hosts.remote.epoch_guard import HostEpoch
 from grampus.hosts.remote.host_checks import classify_machine, observe_argv
-from grampus.hosts.remote.host_root import (
-    DIGEST_TIMEOUT_S,
-    MISSING_IMAGE,
-    digest_argv,
-    image_root,
-    keep_argv,
-    remove_argv,
-    unfinished_root,
-    unpack_argv,
+from grampus.hosts.remote.host_parts import (
+    HOST_FORMAT,
+    HostParts,
+    is_later,
+    parse_parts,
+    require_upgradable,
 )
+from grampus.hosts.remote.host_root import remove_argv
 from grampus.hosts.remote.remote_host import RemoteHost, run_on_machine
-from grampus.hosts.remote.ssh import SshPlace, end_connection_argv, first_contact_argv, ssh_argv
-from grampus.sites.model import SITE_HOST_RECORD, SiteHostSpec, SiteSpec, site_directory
+from grampus.hosts.remote.ssh import SshPlace, end_connection_argv, first_contact_argv
+from grampus.sites.host_images import HostImageCopies, ImageCopy
+from grampus.sites.model import SiteHostSpec, SiteSpec, site_directory
+from grampus.sites.site_host_records import SiteHostRecords, parts_of, with_parts
 from grampus.state.home import Home
 from grampus.state.store import Store
 
 _LOOK_TIMEOUT_S = 30.0
-_CHUNK_BYTES = 1024 * 1024
 _SOURCE = re.compile(r"\bsrc (?P<address>\d+\.\d+\.\d+\.\d+)")
 _SSH = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<address>[^@\s]+)")
 
@@ -84,40 +81,37 @@ class SiteHosts:
         home: Home,
         store: Store,
         site: SiteSpec,
-        image: Path,
+        images: HostImageCopies,
         connect: Callable[[SiteHostSpec], tuple[SshPlace, RemoteHost]],
         clock: Clock,
         progress: Progress,
         *,
         epoch: HostEpoch | None,
+        version: str,
     ) -> None:
-        """`image` is the root of the site's host image on this machine; `epoch` the one in which
-        this home controls the site, or did."""
+        """`epoch` is the one in which this home controls the site, or did; `version` that of this
+        Grampus."""
         self._epoch = epoch
+        self._version = version
         self._home = home
-        self._store = store
+        self._records = SiteHostRecords(store, site.name)
         self._site = site
-        self._image = image
+        self._images = images
         self._connect = connect
         self._clock = clock
         self._progress = progress
 
-    def all(self) -> list[SiteHostSpec]:
-        """The hosts, by name, also those that are not ready."""
-        return list(self._store.all(SITE_HOST_RECORD, self._site.name, SiteHostSpec).values())
-
     def get(self, name: str) -> SiteHostSpec:
-        """One of them. Raises NotFoundError."""
-        found = {host.name: host for host in self.all()}
-        if name not in found:
-            raise not_found("host", name, found, list_command="grampus host list")
-        return found[name]
+        """One of the hosts, also one that is not ready. Raises NotFoundError."""
+        return self._records.get(name)
 
     def add(self, request: HostRequest, mons: Sequence[str]) -> tuple[SiteHostSpec, list[Check]]:
         """Put on a machine what a host needs; `mons` are addresses of the cluster's MONs.
 
-        Raises UsageError, RefusedError with code `host-exists`, `host-unfit` or `host-image`, and
-        the errors of `explain_ssh`.
+        A host that is there already keeps the version of its image.
+
+        Raises UsageError, RefusedError with code `host-exists`, `host-unfit` or `newer-host`, what
+        `HostImageCopies.ensure` raises, and the errors of `explain_ssh`.
         """
         spec = self._plan(request)
         ssh, host = self._connect(spec)
@@ -133,10 +127,13 @@ class SiteHosts:
                 " ".join(check.remedy for check in failed),
                 code="host-unfit",
             )
+        parts = self._parts(spec, ssh)
         spec = spec.model_copy(update={"address": self._observe_address(ssh, mons)})
-        self._put(spec)
-        self._ensure_image(ssh)
+        spec = with_parts(spec, parts)
+        self._records.put(spec)
+        self._images.ensure(ssh, ImageCopy(parts.image_id, parts.digest))
         self._progress.phase("Prepare the host")
+        self._images.note_parts(ssh, parts)
         _, host = self._connect(spec)
         with contextlib.closing(host):
             conf = (site_directory(self._home, self._site.name) / "ceph.conf").read_text()
@@ -144,7 +141,7 @@ class SiteHosts:
             if self._epoch is not None:
                 host.set_epoch(self._epoch)
         ready = spec.model_copy(update={"is_ready": True})
-        self._put(ready)
+        self._records.put(ready)
         return ready, checks
 
     def look(self, ssh: SshPlace) -> list[Check]:
@@ -152,16 +149,17 @@ class SiteHosts:
         text = run_on_machine(
             ssh, observe_argv(self._site.host_directory), timeout_s=_LOOK_TIMEOUT_S
         ).stdout
-        return classify_machine(
-            text, image_bytes=self._image_bytes(), own_clock_s=self._clock.now().timestamp()
-        )
+        image_bytes = self._images.size_bytes(self._site.image_id)
+        own_clock_s = self._clock.now().timestamp()
+        return classify_machine(text, image_bytes=image_bytes, own_clock_s=own_clock_s)
 
     def check(self, name: str) -> list[Check]:
         """What one of the hosts can do, and whether its image is whole."""
-        ssh, _ = self._connect(self.get(name))
+        spec = self.get(name)
+        ssh, _ = self._connect(spec)
         checks = self.look(ssh)
         self._progress.phase("Compare the host image")
-        checks.append(self._check_image(ssh))
+        checks.append(self._check_image(ssh, parts_of(spec, self._site)))
         return checks
 
     def remove(self, name: str, *, is_lost: bool = False) -> None:
@@ -170,13 +168,13 @@ class SiteHosts:
         Raises RefusedError with code `host-in-use` while a service of the site runs there.
         """
         spec = self.get(name)
-        self._put(spec.model_copy(update={"is_ready": False}))
+        self._records.put(spec.model_copy(update={"is_ready": False}))
         ssh, host = self._connect(spec)
         host.close()
         if not is_lost:
             self._remove_files(name, ssh)
         self._forget_connection(ssh)
-        self._store.remove(SITE_HOST_RECORD, self._site.name, name)
+        self._records.remove(name)
 
     # -- inside -------------------------------------------------------------------------------
 
@@ -204,7 +202,7 @@ class SiteHosts:
             identity=identity,
             labels=parse_labels(request.labels),
         )
-        for known in self.all():
+        for known in self._records.all():
             same_place = (known.ssh_address, known.ssh_port) == (address, request.port)
             if same_place != (known.name == spec.name):
                 raise RefusedError(
@@ -235,67 +233,43 @@ class SiteHosts:
             code="host-unfit",
         )
 
-    def _ensure_image(self, ssh: SshPlace) -> None:
-        if self._check_image(ssh).verdict == "ok":
-            return
-        directory, image_id = self._site.host_directory, self._site.image_id
-        size_bytes, sent_bytes = self._image_bytes(), 0
-        pack = ["tar", "-C", str(self._image.parent), "--numeric-owner", "-cf", "-", "root"]
-        unpack = ssh_argv(ssh, unpack_argv(directory, image_id))
-        self._progress.phase(f"Copy the host image to {ssh.host}")
-        with (
-            read_command(pack) as archive,
-            write_command(unpack, where=ssh.host, shown=["tar"]) as stream,
-        ):
-            while chunk := archive.read(_CHUNK_BYTES):
-                stream.write(chunk)
-                sent_bytes += len(chunk)
-                done = f"{format_bytes(sent_bytes)} of {format_bytes(size_bytes)}"
-                self._progress.detail(done, fraction=min(1.0, sent_bytes / size_bytes))
-        self._progress.phase("Compare the copy")
-        unfinished = unfinished_root(directory, image_id)
-        if self._digest_at(ssh, unfinished) != self._site.image_digest:
-            raise GrampusError(
-                f"The host image on {ssh.host} is not what was sent.",
-                "Check the disk of the host, then try again.",
-                code="host-image",
-            )
-        kept = run_on_machine(ssh, keep_argv(directory, image_id), check=False)
-        if kept.returncode != 0:
-            raise RefusedError(
-                f"The host image on {ssh.host} cannot be replaced: {kept.stderr.strip()}.",
-                f"Move its databases away first: `grampus host drain {ssh.host}`.",
-                code="host-in-use",
-            )
+    def _parts(self, spec: SiteHostSpec, ssh: SshPlace) -> HostParts:
+        """What the host is to have: the image that it has according to its record, or the site's.
 
-    def _check_image(self, ssh: SshPlace) -> Check:
-        root = image_root(self._site.host_directory, self._site.image_id)
-        found = self._digest_at(ssh, root)
-        if found == self._site.image_digest:
-            return Check("image", "ok", f"The host image {self._site.image_id} is whole.")
-        why = "is missing" if found is None else "was changed"
+        Raises RefusedError with code `newer-host` if a later Grampus prepared it.
+        """
+        known = next((one for one in self._records.all() if one.name == spec.name), None)
+        recorded = parts_of(known or spec, self._site)
+        wanted = HostParts(HOST_FORMAT, self._version, recorded.image_id, recorded.digest)
+        has = parse_parts(self._images.observe(ssh).parts or "")
+        if has is None:
+            return wanted
+        require_upgradable(spec.name, has, wanted)
+        if known is None and (has.image_id, has.digest) != (wanted.image_id, wanted.digest):
+            wanted = self._of_another_home(ssh, has, wanted)
+        if is_later(has.version, wanted.version):
+            return replace(wanted, version=has.version)  # it has the same image
+        return wanted
+
+    def _of_another_home(self, ssh: SshPlace, has: HostParts, wanted: HostParts) -> HostParts:
+        """Another GRAMPUS_HOME built the same image, and other files came out: as they are there,
+        servers run from them."""
+        same = ImageCopy(wanted.image_id, has.digest)
+        if has.image_id == wanted.image_id and self._images.is_whole(ssh, same):
+            return replace(wanted, digest=has.digest)
+        return wanted
+
+    def _check_image(self, ssh: SshPlace, parts: HostParts) -> Check:
+        is_whole = self._images.is_whole(ssh, ImageCopy(parts.image_id, parts.digest))
+        if is_whole:
+            return Check("image", "ok", f"The host image {parts.image_id} is whole.")
+        why = "is missing" if is_whole is None else "was changed"
         return Check(
             "image",
             "refused",
-            f"The host image {self._site.image_id} {why}.",
-            f"`grampus host add {ssh.host}` copies it again.",
+            f"The host image {parts.image_id} {why}.",
+            f"`grampus host upgrade {ssh.host}` copies it again.",
         )
-
-    def _digest_at(self, ssh: SshPlace, root: str) -> str | None:
-        """The digest of an image on the host; None: it is not there."""
-        looked = run_on_machine(ssh, digest_argv(root), check=False, timeout_s=DIGEST_TIMEOUT_S)
-        if looked.returncode == MISSING_IMAGE:
-            return None
-        if looked.returncode != 0:
-            raise CommandFailedError(ssh.host, looked)
-        return looked.stdout.strip()
-
-    def _image_bytes(self) -> int:
-        used = run_command(["du", "-sk", str(self._image)], timeout_s=DIGEST_TIMEOUT_S).stdout
-        return int(used.split()[0]) * 1024
-
-    def _put(self, spec: SiteHostSpec) -> None:
-        self._store.put(SITE_HOST_RECORD, self._site.name, spec.name, spec)
 
     def _forget_connection(self, ssh: SshPlace) -> None:
         run_command(end_connection_argv(ssh), check=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from grampus.hosts.port import Host
+from grampus.hosts.port import Fleet, Host
 from grampus.volumes.decide_driver import HostCapabilities
 from grampus.volumes.drivers.volumed import NOT_BUILT, VolumedProgram
 from grampus.volumes.model import VolumeRecord
@@ -43,3 +43,18 @@ def observe_capabilities(
         has_fuse="fuse" in found,
         volumed_absence=absence,
     )
+
+
+def is_older_driver(
+    fleet: Fleet, program: VolumedProgram, record: VolumeRecord, daemon: str | None
+) -> bool:
+    """Whether the daemon that serves a volume's device runs from an older host image or program
+    than it would start from now; the host gets the present program first."""
+    attachment = record.attachment
+    if attachment is None or daemon is None:
+        return False
+    host = fleet.host(attachment.host)
+    if attachment.driver == "volumed" and program.is_built():
+        program.ensure_on(host)
+    status = host.observe_daemon(daemon)
+    return status is not None and status.is_outdated

@@ -21,6 +21,7 @@ from grampus.volumes import kinds
 from grampus.volumes.cloning import CloneOrder
 from grampus.volumes.decide_identity import new_identity
 from grampus.volumes.decide_namespace import make_namespace
+from grampus.volumes.drivers.volumed import VolumedProgram
 from grampus.volumes.fencing import FenceOrder
 from grampus.volumes.flushes import Flushes
 from grampus.volumes.journals import Replayed, require_detached
@@ -41,6 +42,7 @@ from grampus.volumes.model import (
     whole_mib,
 )
 from grampus.volumes.parts import build_parts
+from grampus.volumes.places import is_older_driver
 from grampus.volumes.write_paths import WriteBounds, decide_written, describe_written
 
 MIN_VOLUME_SIZE_BYTES = 320 * MIB  # XFS makes no smaller file system (mkfs.xfs 6.0 and later)
@@ -77,6 +79,7 @@ class VolumeService:
             make_namespace=make_namespace,
         )
         self._fleet = fleet
+        self._program = VolumedProgram(volumed)
         self._images = images
         self._records = parts.records
         self._attacher = parts.attacher
@@ -426,6 +429,14 @@ class VolumeService:
         """The daemon that serves the volume's device, if it has one."""
         driven = self._attacher.driver_of(record)
         return None if driven is None else driven[0].daemon(driven[1])
+
+    def has_older_driver(self, name: str) -> bool:
+        """Whether its driver runs from an older host image or program than its host has now.
+
+        The host gets the present program first. Raises NotFoundError.
+        """
+        record = self.get(name)
+        return is_older_driver(self._fleet, self._program, record, self.driver_daemon(record))
 
     def require_removable(self, name: str) -> None:
         """Raise RefusedError with code `has-clones` when other images stand on this one."""

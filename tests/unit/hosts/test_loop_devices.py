@@ -331,6 +331,38 @@ def test_the_scripts_are_python(script: str) -> None:
     compile(script, "script", "exec")
 
 
+@pytest.mark.parametrize(
+    ("backing_file", "is_found"),
+    [
+        ("/g/1a2b3/data/exports/demo/image", True),
+        ("/g/1a2b3/data/exports/demo/image (deleted)", True),
+        # Attached in the root of an older host image.
+        ("/g/1a2b3/roots/sid-0/root/g/1a2b3/data/exports/demo/image", True),
+        # That of another site on the same machine, and other files.
+        ("/g/1a2b3/roots/sid-0/root/g/99999/data/exports/demo/image", False),
+        ("/g/1a2b3/roots/sid-0/other/g/1a2b3/data/exports/demo/image", False),
+        ("/g/1a2b3/data/exports/other/image", False),
+    ],
+)
+def test_a_device_is_known_by_its_file_from_each_root_of_a_host(
+    tmp_path: Path, backing_file: str, is_found: bool
+) -> None:
+    attached = tmp_path / "block/loop7/loop"
+    attached.mkdir(parents=True)
+    (attached / "backing_file").write_text(f"{backing_file}\n")
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/loop7").touch()
+    script = LIST_LOOPS.replace("/sys/block", f"{tmp_path}/block").replace(
+        "/dev/{", f"{tmp_path}/dev/{{"
+    )
+    for where in ("/g/1a2b3/data/exports/demo/image", "/g/1a2b3/data/exports/demo/"):
+        argv = [sys.executable, "-c", script, where]
+        listed = subprocess.run(argv, capture_output=True, text=True, check=True)
+        found = [one["back-file"] for one in json.loads(listed.stdout)["loopdevices"]]
+        suffix = " (deleted)" if "deleted" in backing_file else ""
+        assert found == ([f"/g/1a2b3/data/exports/demo/image{suffix}"] if is_found else [])
+
+
 @pytest.mark.parametrize("is_gone", [True, False])
 def test_device_that_cannot_be_asked_is_not_left_out(tmp_path: Path, is_gone: bool) -> None:
     attached = tmp_path / "block/loop7/loop"

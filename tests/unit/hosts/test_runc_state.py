@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from grampus.hosts.runc_state import FirstProcess, observe_first_process, observe_uid
+from grampus.hosts.runc_state import (
+    FirstProcess,
+    observe_first_process,
+    observe_uid,
+    runs_older_program,
+)
 
 
 def _stat(state: str, began: int) -> str:
@@ -60,3 +65,16 @@ def test_the_user_of_a_process_is_its_effective_one(tmp_path: Path) -> None:
     assert observe_uid(7, tmp_path) == 2027225445
     assert observe_uid(8, tmp_path) is None  # it has ended
     assert observe_uid(os.getpid()) == os.geteuid()
+
+
+@pytest.mark.parametrize(
+    ("link", "expected"),
+    [("/data/bin/volumed", False), ("/data/bin/volumed (deleted)", True), (None, False)],
+)
+def test_a_program_that_was_replaced_is_an_older_one(
+    tmp_path: Path, link: str | None, expected: bool
+) -> None:
+    (tmp_path / "7").mkdir()
+    if link is not None:
+        (tmp_path / "7" / "exe").symlink_to(link)
+    assert runs_older_program(7, tmp_path) is expected

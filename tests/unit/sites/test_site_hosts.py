@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from grampus.hosts.port import HostUnreachableError
 from grampus.hosts.remote.epoch_guard import HostEpoch
 from grampus.hosts.remote.remote_host import RemoteHost, RemoteHostPlace
 from grampus.hosts.remote.ssh import SshPlace
+from grampus.sites.host_images import HostImageCopies
 from grampus.sites.model import SITE_HOST_RECORD, SiteHostSpec, SiteSpec
 from grampus.sites.site_hosts import HostRequest, SiteHosts, parse_labels, parse_ssh
 from grampus.state.home import Home
@@ -46,9 +48,12 @@ class Place:
         image.mkdir(parents=True)
         (image / "file").write_text("content")
         self.home, self.store = Home(tmp_path / "home"), Store(None)
+        copies = HostImageCopies(SITE.host_directory, tmp_path / "images", SilentProgress())
+        self.ssh.answer("grampus-free", str(2**40))
         self.hosts = SiteHosts(
-            *(self.home, self.store, SITE, image, self._connect, SystemClock(), SilentProgress()),
+            *(self.home, self.store, SITE, copies, self._connect, SystemClock(), SilentProgress()),
             epoch=HostEpoch(SITE.tag, 1, "holder"),
+            version="0.2.0",
         )
         machine = {**GOOD, "clock": str(SystemClock().now().timestamp())}
         self.ssh.answer("grampus-check", "".join(f"{k} {v}\n" for k, v in machine.items()))
@@ -146,6 +151,52 @@ def test_a_copy_that_differs_is_not_used_and_can_be_removed(place: Place) -> Non
     place.hosts.remove("db1")
     assert "grampus-remove" in place.ssh.calls()
     assert place.recorded() == {}
+
+
+def test_an_image_that_another_home_built_stays(place: Place) -> None:
+    """Servers of the former machine run from it: it could not be replaced."""
+    theirs = "2" * 64
+    place.ssh.answer("grampus-parts", f"parts 1 0.1.9 sid-1 {theirs}\nimage sid-1\n")
+    place.ssh.answer("grampus-digest", theirs)
+    # What is run on the host itself is not there to answer: the record says enough.
+    with contextlib.suppress(GrampusError, FileNotFoundError):
+        place.hosts.add(REQUEST, MONS)
+    assert "grampus-unpack" not in place.ssh.calls()
+    recorded = place.recorded()["db1"]
+    assert (recorded.image_id, recorded.image_digest) == ("sid-1", theirs)
+
+
+def test_a_host_of_a_later_grampus_is_not_added(place: Place) -> None:
+    place.ssh.answer("grampus-parts", f"parts 1 9.9.9 sid-9 {'9' * 64}\nimage sid-9\n")
+    with pytest.raises(RefusedError) as refused:
+        place.hosts.add(REQUEST, MONS)
+    assert refused.value.code == "newer-host"
+    assert place.recorded() == {}
+    assert "grampus-note" not in place.ssh.calls()
+
+
+@pytest.mark.parametrize(
+    ("free_kib", "err"), [("1000", ""), (str(2**30), "tar: file: No space left on device")]
+)
+def test_a_full_disk_is_named_and_nothing_stays(place: Place, free_kib: str, err: str) -> None:
+    place.ssh.answer("grampus-digest", "0" * 64)
+    place.ssh.answer("grampus-free", free_kib)
+    place.ssh.answer("grampus-unpack", code=2 if err else 0, err=err)
+    with pytest.raises(GrampusError, match="The disk of db1 is full") as failed:
+        place.hosts.add(REQUEST, MONS)
+    assert failed.value.code == "host-disk-full"
+    assert "grampus-keep" not in place.ssh.calls()
+    assert ("grampus-discard" in place.ssh.calls()) is bool(err)
+
+
+def test_a_changed_image_is_not_replaced_under_services(place: Place) -> None:
+    place.ssh.answer("grampus-digest", "0" * 64)
+    users = "user sid-1 process 12\nuser sid-1 mysqld-shop\n"
+    place.ssh.answer("grampus-parts", f"image sid-1\n{users}")
+    with pytest.raises(RefusedError, match="run from it: mysqld-shop") as refused:
+        place.hosts.add(REQUEST, MONS)
+    assert refused.value.code == "host-in-use"
+    assert "grampus-unpack" not in place.ssh.calls(), "it was not copied for nothing"
 
 
 def test_a_host_whose_services_run_stays(place: Place) -> None:

@@ -325,6 +325,10 @@ class LabSession:
             self._fleet = (key, self._make_fleet(key))
         return self._fleet[1]
 
+    def leave_hosts(self) -> None:
+        """End what waits on the hosts for the next command, which starts it again."""
+        self._close_hosts()
+
     def unready_hosts(self) -> list[SiteHostSpec]:
         """Hosts of a site whose `add` or `remove` was interrupted; a lab has none."""
         return [host for host in self.site_hosts() if not host.is_ready]
@@ -339,7 +343,7 @@ class LabSession:
             return self.lab().fleet(place)
         # Imported for sites alone.
         fleet: KeepingFleet = import_module("grampus.cli.composition.site_hosts").site_fleet(
-            self.home, place, hosts, epoch
+            self.home, place, hosts, epoch, self.progress
         )
         return fleet
 

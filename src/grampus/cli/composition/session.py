@@ -35,7 +35,12 @@ class LabImages:
         images: HostImages,
         spec: LabSpec | SiteSpec,
         progress: TerminalProgress | PlainProgress,
+        *,
+        hosts_differ: bool = False,
     ) -> None:
+        """If `hosts_differ`, not all hosts have the image of the site: a database then names its
+        own, so that its server is the same wherever it runs."""
+        self._hosts_differ = hosts_differ
         self._images = images
         self._spec = spec
         self._progress = progress
@@ -45,10 +50,10 @@ class LabImages:
     ) -> str | None:
         images = self._with_server(flavour)
         name = images[choose_version(flavour, version, list(images))]
-        if name == self._spec.image_name and not as_defined:
+        if name == self._spec.image_name and not as_defined and not self._hosts_differ:
             return None
         image_id = self._images.ensure(name, self._progress).id
-        return None if image_id == self._spec.image_id else image_id
+        return None if image_id == self._spec.image_id and not self._hosts_differ else image_id
 
     def versions(self, flavour: FlavourName) -> list[str]:
         return list(self._with_server(flavour))
@@ -103,7 +108,10 @@ class Session(LabSession):
         return master_keys(self.home)
 
     def server_images(self) -> LabImages:
-        return LabImages(self.images, self.require_place(), self.progress)
+        place = self.require_place()
+        own = {"", place.image_id}
+        differ = any(host.image_id not in own for host in self.site_hosts())
+        return LabImages(self.images, place, self.progress, hosts_differ=differ)
 
     def database_pool(self) -> str:
         """The pool that volumes are created in unless another one is named."""

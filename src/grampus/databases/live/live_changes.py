@@ -90,6 +90,12 @@ class LiveWork:
         self._spec = spec
         self._work = DatabaseWork(ports, spec)
 
+    def serve_again(self) -> None:
+        """The server started, and its driver with it if that is of an older host image."""
+        if self._ports.volumes.has_older_driver(self._spec.name):
+            self._ports.volumes.ensure_detached(self._spec.name)
+        bring_up(self._ports, self._spec)
+
     def set_limits(self) -> None:
         administrator = self._administrator()
         if administrator is not None:
@@ -245,7 +251,7 @@ def _kept_steps(work: LiveWork, former: LiveWork, what: str, *, running: bool) -
 
 
 def _restart_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
-    """The volume stays attached.
+    """The volume stays attached, unless its driver is of an older host image.
 
     A server that does not come up again is left as it is: started once more, it would fail once
     more, and what ails it (a parameter) must be mended first.
@@ -259,7 +265,7 @@ def _restart_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
             work.restore_page_writing,
         ),
         Step("server", "Stop the server", DatabaseWork(ports, spec).stop_server),
-        Step("serve", f"Start the {spec.flavour} server", lambda: bring_up(ports, spec)),
+        Step("serve", f"Start the {spec.flavour} server", work.serve_again),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Servers whose parameters wait for a restart, restarted in the maintenance window.
+"""Servers restarted in the maintenance window: their parameters, or a newer host image, wait.
 
 Once in each window: a restart that fails, or after which a parameter still waits, is not repeated
 before the next one.
@@ -11,10 +11,14 @@ from datetime import datetime
 
 from grampus.core.errors import GrampusError
 from grampus.core.weekly_window import parse_weekly_window
+from grampus.databases.layout import server_daemon_name
 from grampus.databases.live.live_settings import LiveSettings
 from grampus.databases.live.parameters import DatabaseParameters
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
+
+# What waits for a restart beside parameters.
+NEWER_IMAGE = "newer host image"
 
 
 @dataclass(frozen=True)
@@ -22,7 +26,7 @@ class WindowRestart:
     """A restart in the window, and why it failed."""
 
     database: str
-    parameters: list[str]  # that waited for it
+    parameters: list[str]  # that waited for it; NEWER_IMAGE: the host has a newer image
     problem: GrampusError | None = None
 
 
@@ -54,6 +58,8 @@ class WindowRestarts:
             return None  # no server is asked for nothing
         try:
             waiting = DatabaseParameters(operations).waiting(record)
+            if runs_older_image(operations, record):
+                waiting = [*waiting, NEWER_IMAGE]
         except GrampusError:
             return self._failed.get(name)  # a server that does not answer is another job's
         if not waiting:
@@ -67,6 +73,14 @@ class WindowRestarts:
         elif restart is not None:
             self._failed.pop(name, None)
         return restart
+
+
+def runs_older_image(operations: DatabaseOperations, record: DatabaseRecord) -> bool:
+    """Whether the server, or the driver of its volume, began before its host was upgraded."""
+    name = record.spec.name
+    host = operations.fleet.host(record.spec.host)
+    server = host.observe_daemon(server_daemon_name(name))
+    return (server is not None and server.is_outdated) or operations.volumes.has_older_driver(name)
 
 
 def _is_due(record: DatabaseRecord, window: str, now: datetime) -> bool:

@@ -1,9 +1,11 @@
-"""The directory in which commands run on a host, and the host image in it.
+"""The directory in which commands run on a host.
 
-DIR/images/ID/root    host images
-DIR/root              where commands run: an overlay, with the host's /proc, /sys and /dev
-DIR/data              what Grampus keeps; it has the same path inside DIR/root
+DIR/images/ID/root    host images (`image_scripts`)
+DIR/roots/ID/root     where commands run: an overlay, with the host's /proc, /sys and /dev. Drivers
+                      of volumes run there too, so that of an older image stays while they do
+DIR/data              what Grampus keeps; it has the same path inside each root
 DIR/data/controller-epoch  the last epoch of a controller that gave a command (`epoch_guard`)
+DIR/data/host-parts   what the host has of Grampus (`host_parts`)
 DIR/daemons/NAME      the root file system of a daemon
 DIR/data/mapped/NAME  its files, as its own user sees them, while it is started
 """
@@ -11,23 +13,40 @@ DIR/data/mapped/NAME  its files, as its own user sees them, while it is started
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
 
-from grampus.hosts.process import run_command
 from grampus.hosts.remote.epoch_guard import GUARD, HostEpoch
-
-# The code with which these commands end when the image is not there.
-MISSING_IMAGE = 66
-# An image is about 1 GB; a slow disk reads it in minutes.
-DIGEST_TIMEOUT_S = 3600.0
+from grampus.hosts.remote.host_parts import (
+    HOST_FORMAT,
+    LACKS_IMAGE,
+    OLDEST_FORMAT,
+    OTHER_PARTS,
+    PARTS_FILE,
+)
+from grampus.hosts.remote.image_scripts import MISSING_IMAGE
 
 # sh on the host itself. `mount --make-private` first: a bind of a shared parent would join that
 # parent's peers. A command that mounts in DIR/data is seen on the host, and the other way round.
-_PREPARE = """
+# `--rbind`: a root that is made while volumes are mounted has their mounts, too.
+_PREPARE = f"""
 set -eu
 dir=$1 image=$2
-test -d "$dir/images/$image/root" || { echo "the host image $image is missing" >&2; exit 66; }
-mkdir -p "$dir/data/etc-ceph" "$dir/daemons" "$dir/root" "$dir/.upper" "$dir/.work"
+root=$dir/roots/$image/root
+format={OLDEST_FORMAT} version=- has=- rest=
+if test -e "$dir/data/{PARTS_FILE}"; then
+  read -r format version has rest <"$dir/data/{PARTS_FILE}" || true
+fi
+case $format in ''|*[!0-9]*) format=unknown ;; esac
+if test "$format" = unknown || test "$format" -gt {HOST_FORMAT} ||
+    test "$format" -lt {OLDEST_FORMAT}; then
+  echo "{OTHER_PARTS} $format ${{version:--}}" >&2
+  exit 71
+fi
+if ! test -d "$dir/images/$image/root"; then
+  echo "{LACKS_IMAGE} $image $has ${{version:--}}" >&2
+  exit {MISSING_IMAGE}
+fi
+mkdir -p "$dir/data/etc-ceph" "$dir/daemons" "$root" "$dir/roots/$image/upper" \
+  "$dir/roots/$image/work"
 chmod 0711 "$dir" "$dir/data"
 exec 9>"$dir/.lock"
 flock 9
@@ -36,22 +55,22 @@ if ! mountpoint -q "$dir/data"; then
   mount --make-private "$dir/data"
   mount --make-shared "$dir/data"
 fi
-if ! mountpoint -q "$dir/root"; then
-  mount -t overlay overlay -o \
-    "lowerdir=$dir/images/$image/root,upperdir=$dir/.upper,workdir=$dir/.work" "$dir/root"
+if ! mountpoint -q "$root"; then
+  above=upperdir=$dir/roots/$image/upper,workdir=$dir/roots/$image/work
+  mount -t overlay overlay -o "lowerdir=$dir/images/$image/root,$above" "$root"
 fi
 for name in proc sys dev; do
-  if ! mountpoint -q "$dir/root/$name"; then
-    mount --rbind "/$name" "$dir/root/$name"
-    mount --make-rslave "$dir/root/$name"
+  if ! mountpoint -q "$root/$name"; then
+    mount --rbind "/$name" "$root/$name"
+    mount --make-rslave "$root/$name"
   fi
 done
 for name in run tmp; do
-  mountpoint -q "$dir/root/$name" || mount -t tmpfs tmpfs "$dir/root/$name"
+  mountpoint -q "$root/$name" || mount -t tmpfs tmpfs "$root/$name"
 done
-mkdir -p "$dir/root$dir/data" "$dir/root/etc/ceph"
-mountpoint -q "$dir/root$dir/data" || mount --bind "$dir/data" "$dir/root$dir/data"
-mountpoint -q "$dir/root/etc/ceph" || mount --bind "$dir/data/etc-ceph" "$dir/root/etc/ceph"
+mkdir -p "$root$dir/data" "$root/etc/ceph"
+mountpoint -q "$root$dir/data" || mount --rbind "$dir/data" "$root$dir/data"
+mountpoint -q "$root/etc/ceph" || mount --bind "$dir/data/etc-ceph" "$root/etc/ceph"
 exec 9>&-
 """
 # What ends with the host's place in its site. Refuses while a service of the site runs.
@@ -74,46 +93,6 @@ if awk -v dir="$dir" 'index($5, dir "/") == 1 { found = 1 } END { exit !found }'
 systemctl stop "grampus-$tag.slice" 2>/dev/null || true
 rm -rf --one-file-system "$dir"
 rmdir "$(dirname "$dir")" 2>/dev/null || true
-"""
-# Of each file its content, of each link its target: what a command of the image would read.
-_DIGEST = """
-set -eu
-test -d "$1" || exit 66
-cd "$1"
-{ find . -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum
-  find . -type l -printf '%p %l\\n' | LC_ALL=C sort; } | sha256sum | cut -d' ' -f1
-"""
-_UNPACK = """
-set -eu
-dir=$1 image=$2
-umask 022
-mkdir -p "$dir/images"
-rm -rf "$dir/images/.new-$image"
-mkdir "$dir/images/.new-$image"
-tar -C "$dir/images/.new-$image" --numeric-owner -xpf -
-sync -f "$dir/images/.new-$image"
-"""
-# An image under a mounted overlay must not change: the one that is replaced was changed by
-# somebody, or is not whole. Private first: what is unmounted here would be unmounted in DIR/data.
-_KEEP = """
-set -eu
-dir=$1 image=$2
-if test -e "$dir/images/$image"; then
-  tag=$(basename "$dir")
-  units="grampus-$tag-*.service"
-  running=$(systemctl list-units --plain --no-legend --state=active,activating "$units")
-  if test -n "$running"; then
-    rm -rf "$dir/images/.new-$image"
-    echo "services run from the image: $running" >&2
-    exit 65
-  fi
-  if mountpoint -q "$dir/root"; then
-    mount --make-rprivate "$dir/root"
-    umount -R -l "$dir/root"
-  fi
-  rm -rf "$dir/images/$image"
-fi
-mv "$dir/images/.new-$image" "$dir/images/$image"
 """
 
 
@@ -138,7 +117,7 @@ def inside_argv(
         begin = ["env", epoch.variable(), *begin]
         words = [*epoch.words(), "force" if is_forced else ""]
         guard = f"tag=$1 number=$2 id=$3 force=$4\nshift 4\n{GUARD}"
-    script = f'{_PREPARE}\nshift 2\n{guard}exec chroot "$dir/root" "$@"'
+    script = f'{_PREPARE}\nshift 2\n{guard}exec chroot "$root" "$@"'
     return [*begin, script, "grampus-command", directory, image_id, *words, *argv]
 
 
@@ -147,31 +126,6 @@ def remove_argv(directory: str, tag: str) -> list[str]:
     return ["sh", "-c", _REMOVE, "grampus-remove", directory, tag]
 
 
-def digest_argv(root: str | PurePosixPath) -> list[str]:
-    """The command that prints the digest of a tree of files; the same on every machine."""
-    return ["sh", "-c", _DIGEST, "grampus-digest", str(root)]
-
-
-def observe_digest(root: Path) -> str:
-    """The digest of a tree of files on this machine."""
-    return run_command(digest_argv(str(root)), timeout_s=DIGEST_TIMEOUT_S).stdout.strip()
-
-
-def unpack_argv(directory: str, image_id: str) -> list[str]:
-    """The command on the host that takes an image (`root/` as tar) from its standard input."""
-    return ["sh", "-c", _UNPACK, "grampus-unpack", directory, image_id]
-
-
-def keep_argv(directory: str, image_id: str) -> list[str]:
-    """The command on the host that puts the image in its place once it is whole."""
-    return ["sh", "-c", _KEEP, "grampus-keep", directory, image_id]
-
-
-def image_root(directory: str, image_id: str) -> str:
-    """Where an image is on the host."""
-    return f"{directory}/images/{image_id}/root"
-
-
-def unfinished_root(directory: str, image_id: str) -> str:
-    """Where it is until its digest has been compared."""
-    return f"{directory}/images/.new-{image_id}/root"
+def command_root(directory: str, image_id: str) -> str:
+    """Where commands run on the host in this image."""
+    return f"{directory}/roots/{image_id}/root"

@@ -5,14 +5,27 @@ Each may be repeated, and each says on stderr why it failed.
 
 from __future__ import annotations
 
-# DIRECTORY IMAGE_ROOT UNIT: the root file system of a daemon, and nothing left of its last run.
-PREPARE_DAEMON = """
+from grampus.hosts.remote.image_scripts import MISSING_IMAGE
+
+# DIRECTORY IMAGE_ROOT UNIT NOTE: the root file system of a daemon, and nothing left of its last
+# run. It is over the image that the daemon starts from now, whichever one it was over before; NOTE
+# says which that is. 66: the image is not there. Under the lock no image goes (`image_scripts`).
+PREPARE_DAEMON = f"""
 set -eu
 systemctl stop "$3" 2>/dev/null || true
 systemctl reset-failed "$3" 2>/dev/null || true
+mkdir -p "$1"
+exec 9>"$1/../../.lock"
+flock 9
+test -d "$2" || exit {MISSING_IMAGE}
+if mountpoint -q "$1/root" && ! grep -q " $1/root .*[ ,]lowerdir=$2," /proc/self/mountinfo; then
+  umount "$1/root"
+  rm -rf --one-file-system "$1/upper" "$1/work"
+fi
 mkdir -p "$1/upper" "$1/work" "$1/root"
 mountpoint -q "$1/root" ||
   mount -t overlay overlay -o "lowerdir=$2,upperdir=$1/upper,workdir=$1/work" "$1/root"
+printf '%s\\n' "$4" >"$1/image"
 """
 # MAPPED, then the command of `units.render_start`. The service has binds of its own by then: those
 # on the host would keep the volume's file system in use after the daemon's end.

@@ -31,7 +31,8 @@ from grampus.hosts.port import (
 from grampus.hosts.process import read_command, run_command, spawn_command, write_command
 from grampus.hosts.remote.addresses import AddressPlace, decide_place
 from grampus.hosts.remote.epoch_guard import SUPERSEDED, UNDECIDED, HostEpoch
-from grampus.hosts.remote.host_root import image_root, inside_argv
+from grampus.hosts.remote.host_parts import LACKS_IMAGE, OTHER_PARTS, explain_refusal
+from grampus.hosts.remote.host_root import inside_argv
 from grampus.hosts.remote.host_scripts import (
     ABSENT,
     LIMIT,
@@ -44,9 +45,11 @@ from grampus.hosts.remote.host_scripts import (
     WRITE_FILE,
     parse_file,
 )
+from grampus.hosts.remote.image_scripts import MISSING_IMAGE, image_root
 from grampus.hosts.remote.ssh import SshPlace, explain_ssh, ssh_argv
 from grampus.hosts.remote.units import (
     UnitPlace,
+    image_note,
     parse_statuses,
     parse_usages,
     render_new_limits,
@@ -94,9 +97,15 @@ class RemoteHost:
     """A `Host` over SSH. Safe to be used by several threads."""
 
     def __init__(
-        self, place: RemoteHostPlace, *, monotonic_s: Callable[[], float] = time.monotonic
+        self,
+        place: RemoteHostPlace,
+        *,
+        monotonic_s: Callable[[], float] = time.monotonic,
+        provide_image: Callable[[str], None] | None = None,
     ) -> None:
+        """`provide_image` copies the image of that id to the host, for a daemon that needs it."""
         self._place = place
+        self._provide_image = provide_image
         self._monotonic_s = monotonic_s
         self._units = UnitPlace(place.tag, place.directory, place.image_id)
         self._answer: _Answer | None = None
@@ -230,10 +239,7 @@ class RemoteHost:
         status = self.observe_daemon(spec.name)
         if status is not None and status.state == "running":
             return
-        image = image_root(self._place.directory, spec.image or self._place.image_id)
-        self._outside(
-            PREPARE_DAEMON, self._units.daemon_directory(spec.name), image, self._unit(spec.name)
-        )
+        self._prepare_daemon(spec)
         start = render_start(spec, self._units, maps_owners=self._map_owners(spec))
         mapped = self._units.mapped_directory(spec.name)
         started = self._outside(START_DAEMON, mapped, *start, check=False)
@@ -273,10 +279,12 @@ class RemoteHost:
             raise CommandFailedError(self.name, result)
 
     def observe_daemons(self) -> list[DaemonStatus]:
-        return parse_statuses(self._on_host(status_argv(self._units)).stdout)
+        shown = self._on_host(status_argv(self._units)).stdout
+        return parse_statuses(shown, self._place.image_id)
 
     def observe_daemon(self, name: str) -> DaemonStatus | None:
-        found = parse_statuses(self._on_host(status_argv(self._units, name)).stdout)
+        shown = self._on_host(status_argv(self._units, name)).stdout
+        found = parse_statuses(shown, self._place.image_id)
         return next((one for one in found if one.name == name), None)
 
     def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
@@ -304,6 +312,21 @@ class RemoteHost:
 
     # -- inside -------------------------------------------------------------------------------
 
+    def _prepare_daemon(self, spec: DaemonSpec) -> None:
+        image_id = spec.image or self._place.image_id
+        arguments = (
+            self._units.daemon_directory(spec.name),
+            image_root(self._place.directory, image_id),
+            self._unit(spec.name),
+            image_note(spec, self._units),
+        )
+        made = self._outside(PREPARE_DAEMON, *arguments, check=False)
+        if made.returncode == MISSING_IMAGE and self._provide_image is not None:
+            self._provide_image(image_id)
+            made = self._outside(PREPARE_DAEMON, *arguments, check=False)
+        if made.returncode != 0:
+            raise CommandFailedError(self.name, made)
+
     def _unit(self, daemon: str) -> str:
         return self._units.unit(daemon)
 
@@ -313,6 +336,8 @@ class RemoteHost:
         return ssh_argv(place.ssh, inside)
 
     def _explain_end(self, said: str) -> GrampusError:
+        if OTHER_PARTS in said or LACKS_IMAGE in said:
+            return explain_refusal(self.name, said)
         if UNDECIDED in said:
             return RefusedError(
                 f"{self.name} obeys nobody: {said.strip()}.",

@@ -21,6 +21,7 @@ from grampus.hosts.port import (
     Limits,
     Usage,
 )
+from grampus.hosts.remote.host_root import command_root
 from grampus.hosts.seccomp import REFUSED_SYSTEM_CALLS
 
 _ACTIVE = ("active", "activating", "reloading", "deactivating")
@@ -114,7 +115,8 @@ def _roots(spec: DaemonSpec, place: UnitPlace, *, maps_owners: bool) -> list[str
     if spec.privileged:
         # In the host's own mount namespace: what it mounts is seen by all, and all paths are the
         # same as for commands. Any further property of mounts would give it one of its own.
-        return [f"RootDirectory={place.directory}/root", "MountAPIVFS=no"]
+        root = command_root(place.directory, place.image_id)
+        return [f"RootDirectory={root}", "MountAPIVFS=no"]
     mapped = mapped_binds(spec) if maps_owners else ()
     shared = [
         f"RootDirectory={place.daemon_directory(spec.name)}/root",
@@ -180,9 +182,16 @@ for name in ${4:-*}; do
   shown=$(systemctl show --property="$3" "grampus-$2-$name.service")
   printf 'Daemon=%s\\n' "$name"
   printf '%s\\n' "$shown"
+  if test -e "$name/image"; then
+    read -r image <"$name/image" || true
+    printf 'Image=%s\\n' "$image"
+  fi
   pid=$(printf '%s\\n' "$shown" | sed -n 's/^MainPID=//p')
-  test "${pid:-0}" = 0 ||
+  if test "${pid:-0}" != 0; then
     awk '$1 == "Uid:" { print "User=" $3 }' "/proc/$pid/status" 2>/dev/null || true
+    program=$(readlink "/proc/$pid/exe" 2>/dev/null) || true
+    printf 'Program=%s\\n' "$program"
+  fi
   echo
 done
 """
@@ -205,12 +214,20 @@ def _show_argv(place: UnitPlace, properties: Sequence[str], daemon: str) -> list
     ]
 
 
-def parse_statuses(text: str) -> list[DaemonStatus]:
-    """The daemons, sorted by name. One without a service has ended, or its host was restarted."""
-    return [_status(block) for block in _blocks(text)]
+def image_note(spec: DaemonSpec, place: UnitPlace) -> str:
+    """What is noted of the image that a daemon starts from: whose it is, and its id."""
+    return f"own {place.image_id}" if spec.image is None else f"named {spec.image}"
 
 
-def _status(block: Mapping[str, str]) -> DaemonStatus:
+def parse_statuses(text: str, image_id: str) -> list[DaemonStatus]:
+    """The daemons, sorted by name. One without a service has ended, or its host was restarted.
+
+    `image_id` is the host's own image: a daemon that began with an earlier one is outdated.
+    """
+    return [_status(block, image_id) for block in _blocks(text)]
+
+
+def _status(block: Mapping[str, str], image_id: str) -> DaemonStatus:
     pid = int(block.get("MainPID", "0"))
     is_running = block.get("ActiveState") in _ACTIVE and pid > 0
     state: DaemonState = "running" if is_running else "stopped"
@@ -221,7 +238,14 @@ def _status(block: Mapping[str, str]) -> DaemonStatus:
         pid=pid if is_running else None,
         out_of_memory=int(not is_running and block.get("Result") == "oom-kill"),
         uid=(int(user) if user.isdecimal() else 0) if is_running else None,
+        is_outdated=is_running and _is_outdated(block, image_id),
     )
+
+
+def _is_outdated(block: Mapping[str, str], image_id: str) -> bool:
+    whose, _, image = block.get("Image", "").partition(" ")
+    # proc_pid_exe(5): a newer program was put in the place of the one that runs.
+    return (whose == "own" and image != image_id) or block.get("Program", "").endswith(" (deleted)")
 
 
 def parse_usages(text: str) -> dict[str, Usage]:

@@ -51,6 +51,16 @@ def failing(monkeypatch: pytest.MonkeyPatch, code: str) -> Iterator[None]:
         yield
 
 
+def test_what_runs_from_an_older_host_image_is_restarted_in_the_window(world: LiveWorld) -> None:
+    set_window(world)
+    world.volumes.older_drivers.add("demo")
+    (event,) = restart_in_windows(WindowRestarts(), world.service().operations)
+    assert event.text.endswith("maintenance window: newer host image.")
+    assert world.volumes.older_drivers == set(), "the driver was started again, too"
+    pass_time(world, timedelta(minutes=1))
+    assert kinds(world) == []
+
+
 def test_what_waits_takes_effect_once_the_window_is_open(world: LiveWorld) -> None:
     set_window(world, opens_in=timedelta(hours=2))
     wait_for_restart(world)

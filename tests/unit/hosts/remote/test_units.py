@@ -12,6 +12,7 @@ import pytest
 from grampus.hosts.port import Bind, BlockLimit, DaemonSpec, DaemonStatus, Limits, Usage
 from grampus.hosts.remote.units import (
     UnitPlace,
+    image_note,
     parse_statuses,
     parse_usages,
     render_new_limits,
@@ -71,7 +72,7 @@ def test_a_server_whose_owners_cannot_be_mapped_runs_as_their_owner() -> None:
 def test_a_privileged_daemon_stays_in_the_hosts_mount_namespace() -> None:
     """Any property that makes a mount namespace would hide its FUSE mount from the host."""
     found = properties(replace(SERVER, privileged=True))
-    assert "RootDirectory=/var/lib/grampus/1a2b3/root" in found
+    assert "RootDirectory=/var/lib/grampus/1a2b3/roots/sid-1/root" in found
     assert "MountAPIVFS=no" in found
     namespaced = ("Bind", "Temporary", "Private", "Protect", "ReadOnly", "Inaccessible")
     assert not [one for one in found if one.startswith(namespaced)]
@@ -119,11 +120,12 @@ def test_the_script_asks_for_the_daemons_that_are_there(
     put_first_in_path(tmp_path, {"systemctl": SYSTEMCTL}, monkeypatch)
     for name in ("mysqld-shop", "volumed-shop"):
         (tmp_path / "daemons" / name).mkdir(parents=True)
-    found = {one.name: one.state for one in parse_statuses(show(tmp_path).stdout)}
+    found = {one.name: one.state for one in parse_statuses(show(tmp_path).stdout, "sid-1")}
     assert found == {"mysqld-shop": "running", "volumed-shop": "stopped"}
-    (one,) = parse_statuses(show(tmp_path, "mysqld-shop").stdout)
-    assert (one.state, one.uid) == ("running", os.getuid())
-    assert parse_statuses(show(tmp_path, "mysqld-blog").stdout) == []
+    (tmp_path / "daemons" / "mysqld-shop" / "image").write_text("own sid-0\n")
+    (one,) = parse_statuses(show(tmp_path, "mysqld-shop").stdout, "sid-1")
+    assert (one.state, one.uid, one.is_outdated) == ("running", os.getuid(), True)
+    assert parse_statuses(show(tmp_path, "mysqld-blog").stdout, "sid-1") == []
 
 
 def test_a_systemd_that_does_not_answer_is_no_sign_of_an_end(
@@ -168,7 +170,7 @@ User=
 
 
 def test_statuses() -> None:
-    assert parse_statuses(SHOWN) == [
+    assert parse_statuses(SHOWN, "sid-1") == [
         DaemonStatus("mysqld-blog", "stopped", None, 1, None),
         DaemonStatus("mysqld-shop", "running", 4711, 0, 70100),
         # Its host was restarted: the service is gone, what it left on disk is there.
@@ -176,7 +178,31 @@ def test_statuses() -> None:
         # It still writes until its end.
         DaemonStatus("volumed-shop", "running", 12, 0, 0),
     ]
-    assert parse_statuses("") == []
+    assert parse_statuses("", "sid-1") == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("Image=own sid-1\nProgram=/usr/sbin/mysqld", False),
+        ("Image=own sid-0\nProgram=/usr/sbin/mysqld", True),
+        # Its database names the image: its host's own is nothing to it.
+        ("Image=named trixie-1\nProgram=/usr/sbin/mariadbd", False),
+        ("Image=own sid-1\nProgram=/d/data/bin/volumed (deleted)", True),
+        # Of a release that noted nothing.
+        ("Program=/usr/sbin/mysqld", False),
+    ],
+)
+def test_a_daemon_of_an_older_image_or_program_is_outdated(lines: str, expected: bool) -> None:
+    text = f"Daemon=mysqld-shop\nActiveState=active\nMainPID=12\n{lines}\n\n"
+    assert [one.is_outdated for one in parse_statuses(text, "sid-1")] == [expected]
+    ended = text.replace("MainPID=12", "MainPID=0").replace("=active", "=inactive")
+    assert [one.is_outdated for one in parse_statuses(ended, "sid-1")] == [False]
+
+
+def test_the_image_of_a_daemon_is_noted_as_the_hosts_or_its_own() -> None:
+    assert image_note(SERVER, PLACE) == "own sid-1"
+    assert image_note(replace(SERVER, image="trixie-1"), PLACE) == "named trixie-1"
 
 
 def test_usages_leave_out_what_is_not_counted() -> None:
