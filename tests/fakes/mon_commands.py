@@ -9,6 +9,8 @@ from typing import Any
 from grampus.ceph.image_reads import LIST_METADATA, LIST_PARENTS, LIST_SNAPSHOTS
 from grampus.ceph.mon_commands import ASK_MONS
 
+# Of `ceph` they are options; all others are words in their order.
+_VALUED_OPTIONS = ("autoscale_mode",)
 _READS = {
     LIST_METADATA: ["rbd", "image-meta", "list", "--format", "json"],
     LIST_SNAPSHOTS: ["env", "TZ=UTC", "rbd", "snap", "ls", "--format", "json"],

@@ -10,6 +10,7 @@ import os
 import shlex
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from grampus.ceph.cluster import CephCluster
 from grampus.ceph.image_snapshots import ParentImage, RbdSnapshots
 from grampus.ceph.mon_commands import ask_mons
 from grampus.ceph.rbd import RbdImages
+from grampus.ceph.state_log import StateLog, program_argv
 from grampus.ceph.trash import RbdTrash
 from grampus.core.clock import SystemClock
 from grampus.core.errors import GrampusError
@@ -180,6 +182,57 @@ def test_the_key_is_enough(runner: SiteClusterRunner) -> None:
     images.ensure_namespace_absent(POOL, IMAGE)
     images.ensure_namespace_absent(POOL, CLONE)
     cluster.ensure_client_absent(user)
+
+
+def test_the_log_of_a_state_takes_one_writer_at_a_time(
+    runner: SiteClusterRunner, admin: LabMachine
+) -> None:
+    """Two machines, each with a connection of its own."""
+    first, second = (
+        StateLog("trial", lambda: runner.answering(program_argv(POOL, "trial"))) for _ in range(2)
+    )
+    with closing(first), closing(second):
+        assert first.read(0) is None
+        assert not first.append("log-1", 0, "nowhere")
+        assert first.create("log-1")
+        assert not second.create("log-2")
+        assert first.append("log-1", 0, "one")
+        assert not second.append("log-1", 0, "late")
+        assert not second.append("log-2", 1, "of another log")
+        assert second.append("log-1", 1, "zwei " + "\N{SNOWMAN}" * 100_000)
+        part = first.read(0)
+        assert part is not None
+        assert (part.log, part.base, part.head) == ("log-1", 0, 2)
+        assert [text[:5] for _, text in part.entries] == ["one", "zwei "]
+        # A snapshot takes the place of entries, once.
+        assert first.append("log-1", 2, "three")
+        assert first.compact("log-1", 0, 2, "the first two")
+        assert not second.compact("log-1", 0, 3, "late")
+        part = second.read(0)
+        assert part is not None
+        assert (part.base, part.head, part.entries) == (2, 3, ((3, "three"),))
+        assert second.snapshot(2) == "the first two"
+        assert second.snapshot(3) is None
+        assert second.compact("log-1", 2, 3, "all three")
+        assert first.snapshot(2) is None
+        # Signs of life change nothing of it.
+        assert first.beats() == {}
+        first.beat("a", "1")
+        second.beat("b", "1")
+        second.beat("b", "")
+        assert second.beats() == {"a": "1"}
+        assert first.append("log-1", 3, "four")
+        first.remove()
+        assert second.read(0) is None
+        assert second.beats() == {}
+    assert "grampus.trial." not in admin.ok("rados", "--pool", POOL, "ls")
+
+
+def test_a_log_in_a_pool_of_others_names_the_missing_right(runner: SiteClusterRunner) -> None:
+    log = StateLog("trial", lambda: runner.answering(program_argv(".mgr", "trial")))
+    with closing(log), pytest.raises(GrampusError) as refused:
+        log.read(0)
+    assert refused.value.code == "state-denied"
 
 
 VOLUME = {"mon": "profile rbd", "osd": "profile rbd pool=databases namespace=a"}

@@ -55,9 +55,15 @@ class StateWatch:
     """Tells whether a state is the newest that the cluster of a lab has seen."""
 
     def __init__(
-        self, generation: StateGeneration, lab: str, cluster: Callable[[], CephCluster]
+        self,
+        generation: StateGeneration,
+        lab: str,
+        cluster: Callable[[], CephCluster],
+        *,
+        is_always_current: bool = False,
     ) -> None:
-        """The cluster is made when it is asked."""
+        """The cluster is made when it is asked; never about a state that `is_always_current`."""
+        self._is_always_current = is_always_current
         self._generation = generation
         self._lab = lab
         self._cluster = cluster
@@ -65,10 +71,12 @@ class StateWatch:
 
     def is_known(self) -> bool:
         """Whether nothing was put back since the cluster was last asked; it is not asked now."""
-        return self._generation.is_known(self._lab)
+        return self._is_always_current or self._generation.is_known(self._lab)
 
     def ask(self) -> StateAge:
         """Ask the cluster. Raises GrampusError when it does not say."""
+        if self._is_always_current:
+            return "current"
         noted = find_state_note(self._cluster(), self._lab)
         age = decide_age(self._generation.current(), noted)
         if age == "current":

@@ -6,7 +6,6 @@ from grampus.cli.composition.lab import LabSession
 from grampus.core.errors import GrampusError
 from grampus.databases.rebuild.noting import RecordsNoting
 from grampus.lab.lab_file import ensure_lab_file
-from grampus.state.generation import StateGeneration
 
 
 def note_records(session: LabSession) -> None:
@@ -18,12 +17,11 @@ def note_records(session: LabSession) -> None:
     elif session.find_site() is None:
         return
     try:
-        generation = StateGeneration(session.store, session.home)
         noting = RecordsNoting(
             session.store,
             session.lab_name,
             session.cluster(),
-            generation,
+            session.state_generation(),
             require_controller=session.require_controller,
         )
         noting.ensure_noted()

@@ -16,7 +16,7 @@ def state_rebuild_of(session: Session) -> StateRebuild:
         session.store,
         session.lab_name,
         cluster,
-        CredentialFiles(session.home.secrets_dir(session.lab_name)),
+        CredentialFiles(session.home.secrets_dir(session.lab_name), session.home.shared),
         session.runner,
         RbdMigrations(cluster, session.clock),
     )
@@ -24,7 +24,6 @@ def state_rebuild_of(session: Session) -> StateRebuild:
 
 def reconcile(session: Session) -> None:
     """Correct the state by what the images tell, and say what became of it; alone in the lab."""
-    session.take_over()
     session.progress.phase("Read the metadata of the images")
     reconciled = state_rebuild_of(session).reconcile()
     session.state_watch().take_over()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from datetime import datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, TextIO
@@ -35,6 +37,7 @@ from grampus.databases.controller.due_jobs import ControllerEvent, failure_of
 from grampus.databases.controller.keeping import keep_warnings
 from grampus.databases.controller.loop import Controller, Tell
 from grampus.state.locks import hold_lock
+from grampus.state.shared_locks import HeldElsewhereError
 
 _WATCHED = "failover"  # the job that must not hang, see `service_manager.py`
 _CONTROLLER = "controller"  # as the job of what is told of the controller itself
@@ -111,7 +114,8 @@ def serve(
     manager = ServiceManager(os.environ, clock)
     kept = [manager.watch(job) if job.name == _WATCHED else job for job in kept]
     controller = Controller(kept, lambda: _sharing(lab, fleet), clock, tell)
-    with _alone(session), closing(fleet), ExitStack() as served, _ending_superseded(tell):
+    stand_by = None if once else partial(_standing_by, manager, printer.tell)
+    with _alone(session, stand_by), closing(fleet), ExitStack() as served, _ending_superseded(tell):
         for part in running:
             served.enter_context(part)
         if once:
@@ -208,18 +212,52 @@ def is_journald(stream: str, output: TextIO) -> bool:
 
 
 @contextmanager
-def _alone(session: Session) -> Iterator[None]:
-    """Held against another controller of the same lab. Raises RefusedError with code `busy`."""
-    lock = controller_lock(session.lab_name)
+def _alone(
+    session: Session, stand_by: Callable[[str], AbstractContextManager[None]] | None
+) -> Iterator[None]:
+    """Held against another controller of the same lab or site.
+
+    While one runs on another machine, `stand_by` is entered with the machine's name; without it,
+    and for one on this machine, RefusedError with code `busy` is raised.
+    """
     with ExitStack() as stack:
         try:
-            stack.enter_context(hold_lock(session.home, lock, session.clock, timeout_s=_PATIENCE_S))
+            try:
+                _take_controller_lock(session, stack, _PATIENCE_S)
+            except HeldElsewhereError as error:
+                if stand_by is None:
+                    raise
+                with stand_by(error.machine):
+                    _take_controller_lock(session, stack, math.inf)
+        except SupersededError:
+            raise
         except RefusedError as error:
             raise RefusedError(
                 f"Another `grampus serve` already runs for '{session.lab_name}'.",
                 "One is enough. To replace it, end the other one first.",
                 code="busy",
             ) from error
+        yield
+
+
+def _take_controller_lock(session: Session, stack: ExitStack, timeout_s: float) -> None:
+    lock = controller_lock(session.lab_name)
+    while True:
+        try:
+            stack.enter_context(hold_lock(session.home, lock, session.clock, timeout_s=timeout_s))
+        except SupersededError:
+            # A machine was fenced while this one waited: it works in the new epoch.
+            session.renew_epoch()
+        else:
+            return
+
+
+@contextmanager
+def _standing_by(manager: ServiceManager, tell: Tell, machine: str) -> Iterator[None]:
+    """Say that the controller of another machine is waited for."""
+    text = f"`grampus serve` runs on {machine}. This one takes its place when that one ends."
+    tell(_CONTROLLER, ControllerEvent("", "standby", text))
+    with manager.serving(text, is_last=False):
         yield
 
 

@@ -47,8 +47,11 @@ class ServiceManager:
         return replace(job, run=run)
 
     @contextmanager
-    def serving(self, status: str) -> Iterator[None]:
-        """To the end of the block the service is ready, and says so again and again."""
+    def serving(self, status: str, *, is_last: bool = True) -> Iterator[None]:
+        """To the end of the block the service is ready, and says so again and again.
+
+        Afterwards it ends, if this `is_last`.
+        """
         ended = threading.Event()
         thread = threading.Thread(target=self._work, args=(ended,), name="watchdog", daemon=True)
         self._send(f"READY=1\nSTATUS={status}")
@@ -57,7 +60,8 @@ class ServiceManager:
         try:
             yield
         finally:
-            self._send("STOPPING=1")
+            if is_last:
+                self._send("STOPPING=1")
             ended.set()
             if thread.is_alive():
                 thread.join()

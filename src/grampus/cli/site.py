@@ -16,9 +16,10 @@ from grampus.cli.composition.sites import site_service
 from grampus.cli.nouns import app
 from grampus.cli.options import FORMAT_DEFAULT, DryRunOption, FormatOption, YesOption
 from grampus.cli.output import make_output
+from grampus.core.errors import RefusedError, UsageError
 from grampus.core.names import require_name
 from grampus.sites.adoption import AdoptOrder
-from grampus.sites.model import DEFAULT_POOL, DEFAULT_USER, SITE_HOST_RECORD, SiteSpec
+from grampus.sites.model import DEFAULT_POOL, DEFAULT_USER, SiteSpec
 from grampus.sites.required_caps import (
     render_grant,
     render_update,
@@ -26,6 +27,9 @@ from grampus.sites.required_caps import (
     require_user,
     required_caps,
 )
+from grampus.sites.site_key import parse_join_file
+from grampus.sites.sites import SiteService
+from grampus.state.home import write_atomically
 
 DEFAULT_IMAGE = "sid"
 site_app = make_noun("site", "Existing Ceph clusters and hosts that databases run on.", under=app)
@@ -88,7 +92,7 @@ def site_adopt(
         if check.verdict == "warning":
             session.progress.note(f"warning: {check.sentence} {check.remedy}".strip())
     document = {
-        "site": _document(session, adopted.spec),
+        "site": _document(service, adopted.spec),
         "checks": [one.document() for one in adopted.checks],
     }
     output.text(
@@ -98,11 +102,66 @@ def site_adopt(
     )
 
 
+@command(site_app, "key", "grampus site key prod --to /root/prod.site")
+def site_key(
+    name: NameArgument,
+    to: Annotated[Path, typer.Option(metavar="FILE", help="The file to write, with mode 0600.")],
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Write a file with which another machine joins the site.
+
+    The file has the cluster's configuration, the key of Grampus, and the site key, which opens the
+    passwords in the state of the site. Keep it as safe as a password.
+    """
+    session = LabSession(name)
+    file = site_service(session).join_file(name)
+    if to.exists():
+        raise RefusedError(
+            f"The file {to} exists already.", "Choose another name.", code="file-exists"
+        )
+    write_atomically(to, file.model_dump_json(indent=1).encode(), mode=0o600)
+    make_output(output_format).text(
+        {"site": name, "file": str(to.absolute())},
+        f"The file {to.absolute()} lets a machine join the site '{name}'. Copy it there, run "
+        "`grampus site join --from FILE`, then delete it.",
+    )
+
+
+@command(site_app, "join", "grampus site join --from /root/prod.site")
+def site_join(
+    source: Annotated[
+        Path,
+        typer.Option("--from", metavar="FILE", help="The file from `grampus site key`."),
+    ],
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Work on a site from this machine, too.
+
+    All machines of a site see the same databases and operations. They wait for each other where two
+    change the same. Hosts must accept the SSH key of this machine.
+    """
+    try:
+        file = parse_join_file(source.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--from: {source} cannot be read.", code="no-such-file") from error
+    session, output = LabSession(file.site, makes_lab=True), make_output(output_format)
+    with session.progress:
+        service = site_service(session)
+        spec = service.join(file)
+    count = len(service.machines(spec.name))
+    output.text(
+        {"site": _document(service, spec)},
+        f"This machine works on the site '{spec.name}', one of {count} machines.\n"
+        f"Next: `grampus db list --site {spec.name}`.",
+    )
+
+
 @command(site_app, "list", "grampus site list")
 def site_list(output_format: FormatOption = FORMAT_DEFAULT) -> None:
     """List all sites of this GRAMPUS_HOME."""
     session = LabSession("sites")
-    documents = [_document(session, spec) for spec in site_service(session).all()]
+    service = site_service(session)
+    documents = [_document(service, spec) for spec in service.all()]
     make_output(output_format).table(
         {"sites": documents},
         ["name", "pool", "user", "hosts", "addresses", "cluster"],
@@ -125,7 +184,8 @@ def site_list(output_format: FormatOption = FORMAT_DEFAULT) -> None:
 def site_show(name: NameArgument, output_format: FormatOption = FORMAT_DEFAULT) -> None:
     """Show a site as it was adopted."""
     session = LabSession(name)
-    document = _document(session, site_service(session).get(name))
+    service = site_service(session)
+    document = _document(service, service.get(name))
     pairs = {
         "site": name,
         "cluster": document["fsid"],
@@ -135,6 +195,7 @@ def site_show(name: NameArgument, output_format: FormatOption = FORMAT_DEFAULT) 
         "addresses": document["addresses"] or "none",
         "interface": document["interface"] or "",
         "hosts": ", ".join(document["hosts"]) or "none",
+        "machines": ", ".join(f"{one['name']}:{one['home']}" for one in document["machines"]),
     }
     make_output(output_format).details(document, {key: text for key, text in pairs.items() if text})
 
@@ -186,18 +247,19 @@ def site_forget(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Forget a site that has no hosts, volumes and databases. Data is never removed.
+    """Forget a site on this machine. Data is never removed.
 
-    Grampus removes its note in the cluster, its copy of the key, and its record. The cephx user
-    and the pool stay; the output says how to remove the user.
+    The last machine that works on a site forgets it only if it has no hosts, volumes and databases,
+    and removes its state in the cluster. The cephx user and the pool stay; the output says how to
+    remove the user.
     """
     session = LabSession(name)
     service = site_service(session)
-    spec = service.require_unused(name)
+    spec = service.require_forgettable(name)
     with session.planning(dry_run=dry_run):
         session.runner.propose(
             lambda: [
-                "Remove the note of Grampus in the cluster",
+                "Remove the state of the site in the cluster, unless other machines use it",
                 "Remove the key and the record of the site",
             ]
         )
@@ -223,7 +285,7 @@ def removal_of(user: str) -> str:
 # -- what is shown -------------------------------------------------------------------------------
 
 
-def _document(session: LabSession, spec: SiteSpec) -> dict[str, Any]:
+def _document(service: SiteService, spec: SiteSpec) -> dict[str, Any]:
     return {
         "name": spec.name,
         "fsid": spec.fsid,
@@ -232,5 +294,6 @@ def _document(session: LabSession, spec: SiteSpec) -> dict[str, Any]:
         "image": spec.image_id,
         "addresses": spec.addresses or None,
         "interface": spec.interface or None,
-        "hosts": session.store.names(SITE_HOST_RECORD, spec.name),
+        "hosts": service.hosts(spec.name),
+        "machines": [{"name": one.name, "home": one.home} for one in service.machines(spec.name)],
     }

@@ -59,26 +59,15 @@ def state_rebuild(
         # A site that was lost, too, is adopted again before this.
         lost = [] if session.find_site() else find_lost_records(session.home, session.store, lab)
         restore_lab(session.store, lab, lost)
-        is_taken_over = session.is_superseded()
-        if is_taken_over and dry_run:
-            session.progress.note(
-                f"Another GRAMPUS_HOME controls the site '{lab}'. Without --dry-run, this command "
-                "takes it over."
-            )
-        elif is_taken_over:
+        if not dry_run:
             # Fence before takeover: what is read from here on, nobody else changes.
-            session.progress.phase("Take over the site")
-            session.take_over()
-            session.progress.note(
-                f"This GRAMPUS_HOME now controls the site '{lab}'. The cluster and the hosts "
-                "refuse commands of the former one."
-            )
+            session.take_over("its state was rebuilt")
         session.progress.phase("Read the metadata of the images")
         rebuild = state_rebuild_of(session)
         rebuilt = rebuild.plan()
         if not dry_run:
             rebuild.apply(rebuilt)
-            if is_taken_over or is_older(session):
+            if is_older(session):
                 # A new state is older too: it does not know what was noted of the lost one.
                 reconciled = rebuild.reconcile()
                 session.state_watch().take_over()

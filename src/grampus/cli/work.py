@@ -79,13 +79,11 @@ def is_older(session: Session) -> bool:
 def ensure_current(session: Session) -> None:
     """Correct the state if it is older than what the cluster has noted, alone in the lab.
 
-    Raises NotFoundError when there is no lab, RefusedError with code `busy` or `superseded`, and
+    Raises NotFoundError when there is no lab, RefusedError with code `busy`, and
     GrampusError.
     """
     session.require_place()
     if is_older(session):
-        # Another home that controls a site has the newer state, and is not to be fenced by a look.
-        session.require_controller()
         with session.alone_in_lab(), session.progress:
             correct_state(session)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
-import shutil
 import string
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, SecretStr, field_serializer
 from grampus.core.errors import GrampusError
 from grampus.databases.accounts import decide_user_name
 from grampus.databases.model import FlavourName
-from grampus.state.home import write_atomically
+from grampus.state.home import SharedPart
+from grampus.state.secret_files import SecretFiles
 
 PASSWORD_LENGTH = 28  # of 62 characters each: 166 bits
 # Needs no escape in SQL, a URL, an option file or a shell.
@@ -65,8 +64,10 @@ class KeptCertificates(BaseModel):
 class CredentialFiles:
     """The credentials of the databases of one lab, in one directory."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, shared: SharedPart | None = None) -> None:
+        """`shared` is what other machines have of them."""
         self._directory = directory
+        self.files = SecretFiles(directory, shared)
 
     def option_file(self, database: str) -> Path:
         """Client options for whoever works on this machine; mode 0600."""
@@ -97,8 +98,7 @@ class CredentialFiles:
             admin_password=new_password(),
             root_password=new_password(),
         )
-        self._ensure_private_directory()
-        write_atomically(self._file(database), made.model_dump_json().encode(), mode=0o600)
+        self.files.write(self._file(database), made.model_dump_json())
         return made
 
     def are_there(self, database: str) -> bool:
@@ -132,13 +132,12 @@ class CredentialFiles:
             return found
         changes = {"password": new_password(), "admin_password": new_password()}
         made = self.load(database).model_copy(update=changes)
-        write_atomically(self._next_file(database), made.model_dump_json().encode(), mode=0o600)
+        self.files.write(self._next_file(database), made.model_dump_json())
         return made
 
     def settle_next(self, database: str) -> None:
         """The next credentials, which the server knows by now, are the ones from now on."""
-        with contextlib.suppress(FileNotFoundError):  # they are already
-            self._next_file(database).replace(self._file(database))
+        self.files.move(self._next_file(database), self._file(database))  # or they are already
 
     def find_certificates(self, database: str) -> KeptCertificates | None:
         """Copies of the server's certificates; None: none were kept yet."""
@@ -149,9 +148,7 @@ class CredentialFiles:
 
     def keep_certificates(self, database: str, certificates: KeptCertificates) -> None:
         """Keep copies of the server's certificates, in place of those that were kept before."""
-        content = certificates.model_dump_json().encode()
-        self._ensure_private_directory()
-        write_atomically(self._tls_file(database), content, mode=0o600)
+        self.files.write(self._tls_file(database), certificates.model_dump_json())
 
     def find_replica_authority(self, database: str) -> Authority | None:
         """What signs the certificates of the replicas of `database`; None: nothing did yet."""
@@ -162,32 +159,29 @@ class CredentialFiles:
 
     def put_replica_authority(self, database: str, authority: Authority) -> None:
         """Keep it, and write what clients on this machine trust."""
-        self._ensure_private_directory()
-        ca, kept = authority.certificate, authority.model_dump_json()
         # The key last: with it, the authority counts as there.
-        write_atomically(self.replicas_ca_file(database), ca.encode(), mode=0o600)
-        write_atomically(self._authority_file(database), kept.encode(), mode=0o600)
+        self.files.write(self.replicas_ca_file(database), authority.certificate)
+        self.files.write(self._authority_file(database), authority.model_dump_json())
 
     def ensure_replica_authority_absent(self, database: str) -> None:
         """Forget what signs the certificates of the replicas of `database`."""
         for file_of in (self._authority_file, self.replicas_ca_file):
-            file_of(database).unlink(missing_ok=True)
+            self.files.remove(file_of(database))
 
     def write_client_files(self, database: str, option_file: str, ca: str) -> None:
         """Write the option file and the CA that a client on this machine reads."""
         self.write_authorities(database, ca)
-        write_atomically(self.option_file(database), option_file.encode(), mode=0o600)
+        self.files.write(self.option_file(database), option_file)
 
     def write_authorities(self, database: str, ca: str) -> None:
         """Write what clients on this machine trust, whichever option file they read."""
-        self._ensure_private_directory()
-        write_atomically(self.ca_file(database), ca.encode(), mode=0o600)
+        self.files.write(self.ca_file(database), ca)
 
     def ensure_absent(self, database: str) -> None:
         """Forget the credentials of `database`."""
         for file_of in self._kept:
-            file_of(database).unlink(missing_ok=True)
-        shutil.rmtree(self.users_directory(database), ignore_errors=True)
+            self.files.remove(file_of(database))
+        self.files.remove_directory(self.users_directory(database))
 
     def ensure_moved(self, former: str, database: str) -> None:
         """All that is kept under the name `former` kept under `database` from now on.
@@ -195,9 +189,9 @@ class CredentialFiles:
         Repeatable. Option files still name the former address and certificate authority: they are
         written anew when the server starts, and by `UserFiles.write_all`.
         """
-        for file_of in (*self._kept, self.users_directory):
-            with contextlib.suppress(FileNotFoundError):  # it was moved before, or never was
-                file_of(former).rename(file_of(database))
+        for file_of in self._kept:
+            self.files.move(file_of(former), file_of(database))
+        self.files.move_directory(self.users_directory(former), self.users_directory(database))
 
     @property
     def _kept(self) -> tuple[Callable[[str], Path], ...]:
@@ -223,10 +217,6 @@ class CredentialFiles:
 
     def _authority_file(self, database: str) -> Path:
         return self._directory / f"{database}.replica-authority.json"
-
-    def _ensure_private_directory(self) -> None:
-        self._directory.mkdir(parents=True, exist_ok=True)
-        self._directory.chmod(0o700)
 
 
 def new_password() -> SecretStr:

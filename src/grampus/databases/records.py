@@ -169,9 +169,8 @@ class DatabaseRecords:
         if record is None:
             return
         self.put(record.model_copy(update={"spec": to}))
-        with self._store.transaction() as connection:
-            for kind in CARRIED_KINDS:
-                connection.execute(_CARRY, (to.name, self._lab, kind, former))
+        moved = [(to.name, self._lab, kind, former) for kind in CARRIED_KINDS]
+        self._store.change(lambda connection: connection.executemany(_CARRY, moved))
         self._store.remove(DATABASE_KIND, self._lab, former)
 
     def replica_history(self, record: DatabaseRecord) -> ReplicaHistory:

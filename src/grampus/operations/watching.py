@@ -15,6 +15,7 @@ from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.processes import OperationProcess, parse_process
 from grampus.core.progress import Progress
 from grampus.state.history import JournaledOperation, OperationHistory
+from grampus.state.shared_locks import find_machine_at
 from grampus.state.store import Store
 
 # `undoing`: it failed or was cancelled, and its steps are being undone.
@@ -31,6 +32,7 @@ class OperationView:
     operation: JournaledOperation
     state: OperationState
     process: OperationProcess | None  # None: a release before 0.2 began it
+    machine: str | None = None  # the other machine of the site that is at it
 
     @property
     def took_s(self) -> float:
@@ -69,6 +71,8 @@ class OperationWatch:
 
     def __init__(self, store: Store, lab: str, clock: Clock) -> None:
         self._history = OperationHistory(store, lab)
+        self._store = store
+        self._lab = lab
         self._clock = clock
 
     def unfinished(self) -> list[OperationView]:
@@ -100,6 +104,7 @@ class OperationWatch:
         deadline_s = None if timeout_s is None else self._clock.monotonic_s() + timeout_s
         shown = ""
         while True:
+            self._store.refresh()
             view = self._follow(self.get(number))
             if view.state not in AT_WORK and not self._is_in_background(view):
                 return view
@@ -121,7 +126,8 @@ class OperationWatch:
     def require_cancellable(self, number: int) -> OperationView:
         """The operation, if its process can be ended.
 
-        Raises NotFoundError, RefusedError with code `not-running` or `of-controller`.
+        Raises NotFoundError, RefusedError with code `not-running`, `of-other-machine` or
+        `of-controller`.
         """
         view = self.get(number)
         if view.state == "interrupted":
@@ -132,6 +138,12 @@ class OperationWatch:
             )
         if view.state not in AT_WORK or view.process is None:
             raise RefusedError(f"Operation {number} has ended: {view.state}.", code="not-running")
+        if view.machine is not None:
+            raise RefusedError(
+                f"The operation {number} runs on {view.machine}.",
+                f"Run `grampus operation cancel {number}` there.",
+                code="of-other-machine",
+            )
         if view.process.command == CONTROLLER_COMMAND:
             raise RefusedError(
                 f"`grampus serve` runs the operation {number}, and ends with it.",
@@ -155,7 +167,11 @@ class OperationWatch:
         process = parse_process(operation.process)
         is_over = operation.status in ("done", "undone")
         is_alive = not is_over and process is not None and process.id.is_alive()
-        return OperationView(operation, classify_state(operation, is_alive=is_alive), process)
+        machine = None
+        if not is_over and not is_alive:
+            machine = find_machine_at(self._store, self._lab, operation.subject)
+        state = classify_state(operation, is_alive=is_alive or machine is not None)
+        return OperationView(operation, state, process, machine)
 
     def _follow(self, view: OperationView) -> OperationView:
         """The last operation of the same command in the background."""

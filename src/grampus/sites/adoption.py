@@ -1,8 +1,7 @@
 """Adopting a cluster: looked at with copies of the user's files, judged, and recorded last.
 
 Failure and recovery: adopting has no journal, because it can be repeated. An interrupted command
-leaves files that the next one writes again and no record, or a site that no home controls yet: the
-next operation on it does.
+leaves files and a state that the next one continues with, and no record.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from grampus.core.checks import Check
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.names import require_name
 from grampus.core.progress import Progress
+from grampus.hosts.command_server.client import CommandServers
 from grampus.hosts.remote.image_scripts import observe_digest
 from grampus.sites.access_files import read_access, write_access
 from grampus.sites.cluster_checks import SiteAccess, observe_checks, observe_fsid
-from grampus.sites.controller_epoch import SiteController
 from grampus.sites.model import SiteSpec, parse_address_range, site_directory, site_tag
 from grampus.sites.required_caps import require_pool, require_user
 from grampus.sites.site_records import SiteRecords
@@ -56,13 +55,15 @@ class SiteImages(Protocol):
 class ClusterRunner(CommandRunner, Protocol):
     """A CommandRunner that keeps something until it is closed."""
 
+    def answering(self, program: Sequence[str]) -> CommandServers: ...
+
     def close(self) -> None: ...
 
 
 # Makes what runs Ceph's commands: of an image's root, a directory with the files, and the user.
 Connect = Callable[[Path, Path, str], ClusterRunner]
-# Makes what tells who controls a site: of its name, its pool, and its cluster.
-Control = Callable[[str, str, CephCluster], SiteController]
+# Founds the state of a site, or opens that of this machine; which checks tell of it.
+Found = Callable[[SiteSpec, ClusterRunner], Check]
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class Adoption:
         *,
         is_lab: Callable[[str], bool],
         connect: Connect,
-        control: Control,
+        found: Found,
     ) -> None:
         self._home = home
         self._records = records
@@ -124,7 +125,7 @@ class Adoption:
         self._progress = progress
         self._is_lab = is_lab
         self._connect = connect
-        self._control = control
+        self._found = found
 
     def examine(self, order: AdoptOrder) -> list[Check]:
         """The checks of a cluster that is not adopted yet; nothing is changed.
@@ -142,12 +143,9 @@ class Adoption:
             )
         with (
             tempfile.TemporaryDirectory(prefix="grampus-site-") as directory,
-            self._connected(order, image, Path(directory)) as cluster,
+            self._connected(order, image, Path(directory)) as (cluster, _),
         ):
-            checks = self._look(cluster, order)[1]
-            if all(one.verdict != "refused" for one in checks):
-                checks.append(self._control(order.name, order.pool, cluster).check())
-            return checks
+            return self._look(cluster, order)[1]
 
     def adopt(self, order: AdoptOrder) -> Adopted:
         """Check the cluster and record the site. An adopted site may be adopted again.
@@ -159,7 +157,7 @@ class Adoption:
         image = self._images.ensure(order.image, self._progress)
         with (
             self._staging(order.name) as directory,
-            self._connected(order, image, directory) as cluster,
+            self._connected(order, image, directory) as (cluster, runner),
         ):
             self._progress.phase("Check the cluster")
             fsid, checks = self._look(cluster, order)
@@ -185,8 +183,8 @@ class Adoption:
                 addresses=order.addresses,
                 interface=order.interface,
             )
+            held = self._found(spec, runner)
             self._records.put(spec)
-            held = self._control(order.name, order.pool, cluster).ensure_held()
         return Adopted(spec, (*checks, held))
 
     @contextmanager
@@ -203,12 +201,12 @@ class Adoption:
     @contextmanager
     def _connected(
         self, order: AdoptOrder, image: SiteImage, directory: Path
-    ) -> Iterator[CephCluster]:
+    ) -> Iterator[tuple[CephCluster, ClusterRunner]]:
         """The cluster by copies of the user's files in `directory`."""
         write_access(directory, order.conf, order.keyring, order.user)
         runner = self._connect(image.root, directory, order.user)
         try:
-            yield CephCluster(runner, image_pools=(order.pool,))
+            yield CephCluster(runner, image_pools=(order.pool,)), runner
         finally:
             runner.close()
 

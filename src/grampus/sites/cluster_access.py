@@ -106,6 +106,11 @@ class SiteClusterRunner:
         """See `CommandRunner`."""
         return write_command(self._enter(argv), where=WHERE, shown=argv)
 
+    def answering(self, program: Sequence[str]) -> CommandServers:
+        """What asks a program that answers requests, as `CommandServers` explains; the caller
+        closes it."""
+        return CommandServers(self._enter, where=WHERE, program=program)
+
     def close(self) -> None:
         """End what waits for further commands. A later command starts it again."""
         self._servers.close()

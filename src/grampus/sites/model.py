@@ -1,4 +1,4 @@
-"""The records of a site: its cluster, its hosts, and the epoch in which this home controls it."""
+"""The records of a site: its cluster, its hosts, its machines and its epoch."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from grampus.state.home import Home
 SITE_RECORD = "site"
 SITE_HOST_RECORD = "site-host"
 EPOCH_RECORD = "controller-epoch"
+MACHINE_RECORD = "site-machine"
 DEFAULT_POOL = "databases"
 DEFAULT_USER = "grampus"
 # Where Grampus keeps its things on a host of a site, below a directory for each site.
@@ -75,15 +76,26 @@ class SiteHostSpec(BaseModel):
 
 
 class ControllerEpoch(BaseModel):
-    """One epoch of a site, and who holds it; see `controller_epoch.py`."""
+    """One epoch of a site, and who began it; see `epochs.py`."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     number: int
-    id: str  # no two holders have the same
+    id: str  # no two have the same
     machine: str
     machine_id: str
     since: datetime
+    why: str = ""  # it began
+
+
+class SiteMachine(BaseModel):
+    """A machine that works on a site, by the id of its copy of the state."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    name: str
+    joined_at: datetime
+    home: str  # its GRAMPUS_HOME
 
 
 def site_tag(fsid: str, name: str) -> str:

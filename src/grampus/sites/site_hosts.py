@@ -34,6 +34,7 @@ from grampus.sites.host_images import HostImageCopies, ImageCopy
 from grampus.sites.model import SiteHostSpec, SiteSpec, site_directory
 from grampus.sites.site_host_records import SiteHostRecords, parts_of, with_parts
 from grampus.state.home import Home
+from grampus.state.secret_files import SecretFiles
 from grampus.state.store import Store
 
 _LOOK_TIMEOUT_S = 30.0
@@ -218,7 +219,14 @@ class SiteHosts:
         pinned = ssh.known_hosts.read_text() if ssh.known_hosts.exists() else ""
         if not any(line.split(" ")[0] == ssh.host for line in pinned.splitlines()):
             run_command(first_contact_argv(ssh), check=False, timeout_s=_LOOK_TIMEOUT_S)
+            self._share_keys(ssh)
         run_on_machine(ssh, ["true"], timeout_s=_LOOK_TIMEOUT_S)
+
+    def _share_keys(self, ssh: SshPlace) -> None:
+        """Pinned keys are the same on all machines that work on the site."""
+        if ssh.known_hosts.exists():
+            files = SecretFiles(ssh.known_hosts.parent, self._home.shared)
+            files.write(ssh.known_hosts, ssh.known_hosts.read_text())
 
     def _observe_address(self, ssh: SshPlace, mons: Sequence[str]) -> str:
         """The address that the host's packets to the MONs come from."""
@@ -277,3 +285,4 @@ class SiteHosts:
             run_command(["ssh-keygen", "-R", ssh.host, "-f", str(ssh.known_hosts)], check=False)
             # It keeps the file as it was.
             ssh.known_hosts.with_suffix(".old").unlink(missing_ok=True)
+            self._share_keys(ssh)

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import closing
 
 from grampus.core.errors import RefusedError, not_found
-from grampus.sites.model import SITE_HOST_RECORD, SITE_RECORD, SiteSpec
+from grampus.sites.model import (
+    MACHINE_RECORD,
+    SITE_HOST_RECORD,
+    SITE_RECORD,
+    SiteMachine,
+    SiteSpec,
+)
 from grampus.state.store import Store
 
 
 class SiteRecords:
-    """The sites of one home.
+    """The sites of one home, whose own records are in `store`.
 
-    `in_use` names what may be recorded in a site, such as `database`, by the kind of its record.
+    `state_of` opens this machine's copy of a site's state; None: there is none. `in_use` names what
+    may be recorded in a site, such as `database`, by the kind of its record.
     """
 
-    def __init__(self, store: Store, in_use: Mapping[str, str]) -> None:
+    def __init__(
+        self, store: Store, state_of: Callable[[str], Store | None], in_use: Mapping[str, str]
+    ) -> None:
         self._store = store
+        self._state_of = state_of
         self._in_use = {"host": SITE_HOST_RECORD, **in_use}
 
     def all(self) -> list[SiteSpec]:
@@ -45,13 +56,32 @@ class SiteRecords:
 
     def is_used(self, name: str) -> bool:
         """Whether something is recorded in the site."""
-        return any(self._store.names(kind, name) for kind in self._in_use.values())
+        return any(self._names(kind, name) for kind in self._in_use.values())
+
+    def hosts(self, name: str) -> list[str]:
+        """The names of the site's hosts, sorted."""
+        return self._names(SITE_HOST_RECORD, name)
+
+    def machines(self, name: str) -> dict[str, SiteMachine]:
+        """The machines that work on the site, by the ids of their copies."""
+        state = self._state_of(name)
+        if state is None:
+            return {}
+        with closing(state):
+            return state.all(MACHINE_RECORD, name, SiteMachine)
+
+    def _names(self, kind: str, name: str) -> list[str]:
+        state = self._state_of(name)
+        if state is None:
+            return self._store.names(kind, name)  # an earlier release has adopted the site
+        with closing(state):
+            return state.names(kind, name)
 
     def require_unused(self, name: str) -> SiteSpec:
         """Raise RefusedError with code `site-in-use` while something is recorded in the site."""
         spec = self.get(name)
         for noun, kind in self._in_use.items():
-            names = self._store.names(kind, name)
+            names = self._names(kind, name)
             if names:
                 shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
                 raise RefusedError(

@@ -1,7 +1,7 @@
-"""Adopting, checking and forgetting sites.
+"""Adopting, joining, checking and forgetting sites.
 
-Failure and recovery: these commands have no journal, because each can be repeated. `adopt` writes
-the site's record last (`adoption`). `forget` removes it last: an interrupted one leaves a site that
+Failure and recovery: these commands have no journal, because each can be repeated. `adopt` and
+`join` write the site's record last. `forget` removes it last: an interrupted one leaves a site that
 can be forgotten again.
 """
 
@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from grampus.ceph.cluster import CephCluster
-from grampus.ceph.epoch_objects import EpochObjects, epoch_prefix
+from grampus.ceph.state_log import state_object
 from grampus.ceph.state_note import ensure_state_note_absent, generation_key
 from grampus.core.checks import Check
 from grampus.core.clock import Clock
-from grampus.core.errors import GrampusError
+from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.progress import Progress
 from grampus.sites.access_files import has_access
 from grampus.sites.adoption import (
@@ -30,8 +30,23 @@ from grampus.sites.adoption import (
 )
 from grampus.sites.cluster_access import SiteClusterRunner
 from grampus.sites.cluster_checks import SiteAccess, observe_checks, observe_fsid
-from grampus.sites.controller_epoch import SiteController
-from grampus.sites.model import SiteSpec, connection_directory, site_directory
+from grampus.sites.joining import Joining
+from grampus.sites.model import (
+    MACHINE_RECORD,
+    SiteMachine,
+    SiteSpec,
+    connection_directory,
+    site_directory,
+)
+from grampus.sites.shared_state import (
+    OpenLog,
+    SharedState,
+    found_state,
+    open_state,
+    state_file,
+    state_log,
+)
+from grampus.sites.site_key import JoinFile, find_site_key
 from grampus.sites.site_records import SiteRecords
 from grampus.state.home import Home
 from grampus.state.locks import hold_lock
@@ -54,19 +69,27 @@ class SiteService:
         in_use: Mapping[str, str],
         is_lab: Callable[[str], bool],
         connect: Connect = SiteClusterRunner,
+        open_log: OpenLog = state_log,
     ) -> None:
+        self._open_log = open_log
         self._home = home
         self._images = images
         self._clock = clock
         self._progress = progress
         self._connect = connect
-        self._records = SiteRecords(store, in_use)
+        self._records = SiteRecords(store, self._copy_of, in_use)
         self._store = store
         self._adoption = Adoption(
             *(home, self._records, images, progress),
             is_lab=is_lab,
             connect=connect,
-            control=self._control,
+            found=self._found,
+        )
+        self._joining = Joining(
+            *(home, self._records, images, clock, progress),
+            is_lab=is_lab,
+            connect=connect,
+            open_log=open_log,
         )
 
     def all(self) -> list[SiteSpec]:
@@ -77,9 +100,29 @@ class SiteService:
         """The site of that name. Raises NotFoundError."""
         return self._records.get(name)
 
-    def require_unused(self, name: str) -> SiteSpec:
-        """As `SiteRecords.require_unused`."""
-        return self._records.require_unused(name)
+    def hosts(self, name: str) -> list[str]:
+        """The names of the site's hosts, as this machine has last seen them."""
+        return self._records.hosts(name)
+
+    def machines(self, name: str) -> list[SiteMachine]:
+        """The machines that work on the site, as this machine has last seen them."""
+        return list(self._records.machines(name).values())
+
+    def require_forgettable(self, name: str) -> SiteSpec:
+        """The site, if it can be forgotten here: others work on it, or nothing is recorded in it.
+
+        Raises as `SiteRecords.require_unused`.
+        """
+        return self.get(name) if self._others(name) else self._records.require_unused(name)
+
+    def join_file(self, name: str) -> JoinFile:
+        """What another machine needs to join the site. Raises as `Joining.describe`."""
+        return self._joining.describe(self.get(name))
+
+    def join(self, file: JoinFile) -> SiteSpec:
+        """As `Joining.join`, while nobody else on this machine works on the site."""
+        with self._alone(file.site):
+            return self._joining.join(file)
 
     def examine(self, order: AdoptOrder) -> list[Check]:
         """As `Adoption.examine`."""
@@ -117,60 +160,94 @@ class SiteService:
             observe_fsid(cluster, spec.user)
             checks = observe_checks(cluster, SiteAccess(spec.name, spec.user, spec.pool))
             if all(one.verdict != "refused" for one in checks):
-                checks.append(self._control(spec.name, spec.pool, cluster).check())
+                checks.append(self._check_state(spec, runner))
             return checks
         finally:
             runner.close()
 
     def forget(self, name: str) -> None:
-        """Remove the site's notes in the cluster, its key here and its record; no data.
+        """Remove the site's key here and its record; no data.
 
-        The notes stay if another home controls the site.
-
-        A cluster that cannot be reached keeps its note; the progress says how to remove it.
-        Raises NotFoundError, and RefusedError as `require_unused`.
+        The last machine that works on the site removes its state and its note in the cluster, too.
+        A cluster that cannot be reached keeps them; the progress says how to remove them. Raises
+        NotFoundError, and RefusedError as `require_forgettable`.
         """
         with self._alone(name):
-            spec = self.require_unused(name)
-            self._progress.phase("Remove the note in the cluster")
-            self._remove_note(spec)
+            spec = self.require_forgettable(name)
+            self._progress.phase("Remove the state in the cluster")
+            self._leave(spec)
             self._progress.phase("Remove the key and the record")
-            directory = site_directory(self._home, name)
-            if directory.exists():
-                shutil.rmtree(directory)
+            for directory in (site_directory(self._home, name), self._home.secrets_dir(name)):
+                if directory.exists():
+                    shutil.rmtree(directory)
             self._records.remove(name)
             # Gone with the last site.
             with contextlib.suppress(OSError):
-                directory.parent.rmdir()
+                site_directory(self._home, name).parent.rmdir()
             with contextlib.suppress(OSError):
                 connection_directory(spec).rmdir()
 
-    def _control(self, name: str, pool: str, cluster: CephCluster) -> SiteController:
-        return SiteController(
-            self._store, name, lambda: EpochObjects(cluster, pool, name), self._clock
+    # -- inside -------------------------------------------------------------------------------
+
+    def _copy_of(self, name: str) -> Store | None:
+        file = state_file(self._home, name)
+        return Store(file) if file.exists() else None
+
+    def _others(self, name: str) -> bool:
+        return len(self._records.machines(name)) > 1
+
+    def _found(self, spec: SiteSpec, runner: ClusterRunner) -> Check:
+        log = self._open_log(spec.name, spec.pool, lambda: runner)
+        with contextlib.closing(log):
+            state = found_state(self._home, spec, log, self._clock, self._store)
+            with contextlib.closing(state):
+                return state.epochs.check()
+
+    def _check_state(self, spec: SiteSpec, runner: ClusterRunner) -> Check:
+        try:
+            with contextlib.closing(self._open(spec, runner, "grampus site check")) as state:
+                return state.epochs.check()
+        except GrampusError as error:
+            return Check("controller", "refused", error.problem, error.remedy)
+
+    def _open(self, spec: SiteSpec, runner: ClusterRunner, command: str) -> SharedState:
+        def refuse(error: GrampusError) -> None:
+            raise error
+
+        log = self._open_log(spec.name, spec.pool, lambda: runner)
+        return open_state(
+            self._home, spec.name, log, self._clock, command=command, on_silence=refuse
         )
 
-    def _remove_note(self, spec: SiteSpec) -> None:
+    def _leave(self, spec: SiteSpec) -> None:
         try:
             runner = self.runner(spec)
             try:
-                cluster = CephCluster(runner)
-                controller = self._control(spec.name, spec.pool, cluster)
-                if controller.is_other():
-                    self._progress.note(
-                        "Another GRAMPUS_HOME controls the site: its notes in the cluster stay."
-                    )
-                    return
-                ensure_state_note_absent(cluster, spec.name)
-                controller.forget()
+                if find_site_key(site_directory(self._home, spec.name)) is not None:
+                    with contextlib.closing(
+                        self._open(spec, runner, "grampus site forget")
+                    ) as state:
+                        if self._others(spec.name):
+                            member = state.store.member_id()
+                            state.store.remove(MACHINE_RECORD, spec.name, member)
+                            self._progress.note(
+                                "Other machines work on the site: its state in the cluster stays."
+                            )
+                            return
+                        # Others may have changed it since the first look.
+                        self._records.require_unused(spec.name)
+                        state.log.remove()
+                ensure_state_note_absent(CephCluster(runner), spec.name)
             finally:
                 runner.close()
+        except RefusedError:
+            raise
         except GrampusError as error:
-            key, objects = generation_key(spec.name), epoch_prefix(spec.name)
+            key, objects = generation_key(spec.name), state_object(spec.name)
             self._progress.note(
-                f"The cluster may keep notes of Grampus: {error.problem} "
-                f"`ceph config-key rm {key}` and `rados -p {spec.pool} rm {objects}NUMBER` remove "
-                "them."
+                f"The cluster may keep the state of the site: {error.problem} "
+                f"`ceph config-key rm {key}` and, for each object of the pool whose name begins "
+                f"with {objects}, `rados -p {spec.pool} rm OBJECT` remove it."
             )
 
     @contextmanager

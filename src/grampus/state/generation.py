@@ -19,7 +19,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from grampus.state.home import Home, write_atomically
+from grampus.state.home import write_atomically
 from grampus.state.store import Store
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -54,12 +54,15 @@ def decide_age(ours: Generation, noted: Generation | None) -> StateAge:
 
 
 class StateGeneration:
-    """The generation of one state file; of one in memory alone nothing is doubtful."""
+    """The generation of one state file; of one in memory alone nothing is doubtful.
 
-    def __init__(self, store: Store, home: Home) -> None:
+    The two files beside it are in `directory`.
+    """
+
+    def __init__(self, store: Store, directory: Path) -> None:
         self._store = store
-        self._origin = home.root / "state-origin"
-        self._witness = home.root / "state-generation"
+        self._origin = directory / "state-origin"
+        self._witness = directory / "state-generation"
 
     def current(self) -> Generation:
         """The generation of the state, which begins with the first look."""

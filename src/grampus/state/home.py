@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
+from typing import Protocol
 
 from grampus.core.errors import GrampusError
 
@@ -14,11 +16,28 @@ DEFAULT_HOME = Path("/var/lib/grampus")
 HOME_VARIABLE = "GRAMPUS_HOME"
 
 
+class SharedPart(Protocol):
+    """What a home shares with other machines that work on the same site."""
+
+    def hold(self, name: str, *, shared: bool, timeout_s: float) -> AbstractContextManager[None]:
+        """Hold a lock against these machines; errors as `locks.hold_lock`."""
+        ...
+
+    def keep_secret(self, name: str, content: str) -> None:
+        """Keep a file of `secrets_dir`, here and for the others. Raises GrampusError."""
+        ...
+
+    def forget_secret(self, name: str) -> None:
+        """Remove it, here and for the others. Raises GrampusError."""
+        ...
+
+
 @dataclass(frozen=True)
 class Home:
     """The paths under one GRAMPUS_HOME."""
 
     root: Path
+    shared: SharedPart | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def from_environment(cls) -> Home:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from grampus.core.clock import Clock
@@ -14,6 +14,17 @@ from grampus.state.home import Home
 
 # Of what all homes on this machine share.
 MACHINE_LOCKS = Path("/run/lock")
+# The first words of locks that do not concern other machines. A whole site is changed by one
+# transaction of its state.
+_OF_ONE_MACHINE = frozenset({"lab", "fault", "bench", "backup-keys", "volume-keys"})
+
+
+def settling_patience_s(home: Home) -> float:
+    """How long to wait for the lock of what was left unfinished.
+
+    Whoever is at it on this machine lives. On another one, that is known only after a moment.
+    """
+    return 0.0 if home.shared is None else 0.1
 
 
 @contextmanager
@@ -22,14 +33,20 @@ def hold_lock(
 ) -> Iterator[None]:
     """Hold the lock `name` for the block, alone or `shared` with other holders that share it.
 
-    Raises RefusedError with code `busy` when another process keeps it for `timeout_s` seconds,
-    GrampusError with code `home-unusable` when its file cannot be opened.
+    In a home that shares a site with other machines, it is held against them, too, unless it is
+    about this machine alone. Raises RefusedError with code `busy` when another process keeps it for
+    `timeout_s` seconds, GrampusError with code `home-unusable` when its file cannot be opened.
     """
     try:
         descriptor = _open(home.locks_dir, name)
     except OSError as error:
         raise home.unusable(error) from error
-    with _holding(descriptor, name, clock, shared=shared, timeout_s=timeout_s):
+    beyond = (
+        nullcontext()
+        if home.shared is None or name.split(".")[0] in _OF_ONE_MACHINE
+        else home.shared.hold(name, shared=shared, timeout_s=timeout_s)
+    )
+    with _holding(descriptor, name, clock, shared=shared, timeout_s=timeout_s), beyond:
         yield
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -170,16 +171,18 @@ class OperationJournal:
             if self._room is not None:
                 self._room.require_room(kind)
         now = self._clock.now().isoformat()
-        with self._store.transaction() as connection:
+        asked_by = (self._actor, self._process)
+        values = (kind, lab, subject, json.dumps(spec), now, now, *asked_by, identity, takes)
+
+        def write(connection: sqlite3.Connection) -> int | None:
+            # Looking and taking are one step: nobody else begins an operation meanwhile.
             if takes:
-                # From here on no other process can begin one: looking and taking are one step.
-                connection.execute("BEGIN IMMEDIATE")
                 holder = connection.execute(_HOLDER, (lab, takes, takes)).fetchone()
                 if holder is not None:
                     raise _name_held(takes, holder["kind"], holder["subject"], holder["started_at"])
-            asked_by = (self._actor, self._process)
-            values = (kind, lab, subject, json.dumps(spec), now, now, *asked_by, identity, takes)
-            number = connection.execute(_BEGIN, values).lastrowid
+            return connection.execute(_BEGIN, values).lastrowid
+
+        number = self._store.change(write)
         if number is None:
             raise GrampusError("The operation journal assigned no number to a new operation.")
         self._begun |= {(f"{lab}/{kind}", name) for name in (subject, takes) if name}
@@ -286,8 +289,8 @@ class OperationJournal:
 
     def note_outcome(self, operation: Operation, outcome: Mapping[str, Any]) -> None:
         """Keep with an operation what was measured of it, for its history."""
-        with self._store.transaction() as connection:
-            connection.execute(_OUTCOME, (json.dumps(outcome), operation.id))
+        values = (json.dumps(outcome), operation.id)
+        self._store.change(lambda connection: connection.execute(_OUTCOME, values))
 
     def detail(self, text: str) -> None:
         """Write down what the step that this thread is in does, or what it waits for."""
@@ -297,8 +300,8 @@ class OperationJournal:
         ):
             return
         self._detailed_s = now_s
-        with self._store.transaction() as connection:
-            connection.execute(_DETAIL, (text, _at_work.ids[0]))
+        values = (text, _at_work.ids[0])
+        self._store.change(lambda connection: connection.execute(_DETAIL, values))
 
     def _mark(
         self,
@@ -309,9 +312,8 @@ class OperationJournal:
     ) -> None:
         name, title = ("", "") if step is None else (step.name, step.title)
         now = self._clock.now().isoformat()
-        with self._store.transaction() as connection:
-            values = (status, name, title, error, self._process, now, operation.id)
-            connection.execute(_MARK, values)
+        values = (status, name, title, error, self._process, now, operation.id)
+        self._store.change(lambda connection: connection.execute(_MARK, values))
 
 
 def _fields(operation: Operation, step: Step | None = None) -> dict[str, object]:

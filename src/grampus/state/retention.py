@@ -89,8 +89,8 @@ class OperationRetention:
         subjects = kept()
         now = self._clock.now()
         before = (now - timedelta(days=days)).isoformat()
-        with self._store.transaction() as connection:
-            connection.execute("BEGIN IMMEDIATE")
+
+        def write(connection: sqlite3.Connection) -> tuple[int, bool]:
             at_id, _ = self._pass(connection)
             rows = connection.execute(_OLD, (at_id, self._lab, before, most)).fetchall()
             gone = [(row["id"],) for row in rows if not self._is_kept(connection, row, subjects)]
@@ -98,7 +98,9 @@ class OperationRetention:
             is_over = len(rows) < most
             place = (0, now.isoformat()) if is_over else (rows[-1]["id"], "")
             connection.execute(_NOTE_PLACE, (self._lab, *place))
-        return len(gone), is_over
+            return len(gone), is_over
+
+        return self._store.change(write)
 
     def _pass(self, connection: sqlite3.Connection) -> tuple[int, str]:
         row = connection.execute(_PLACE, (self._lab,)).fetchone()

@@ -83,6 +83,43 @@ _TABLES = (
         place VARCHAR NOT NULL
     )
     """,
+    # The rest is used for sites alone, whose state several machines share (`replicated.py`).
+    """
+    CREATE TABLE IF NOT EXISTS secrets (
+        lab VARCHAR NOT NULL,
+        name VARCHAR NOT NULL,
+        sealed VARCHAR NOT NULL,
+        PRIMARY KEY (lab, name)
+    )
+    """,
+    # Locks that machines hold against each other, see `shared_locks.py`.
+    """
+    CREATE TABLE IF NOT EXISTS held (
+        lab VARCHAR NOT NULL,
+        name VARCHAR NOT NULL,
+        holder VARCHAR NOT NULL,
+        machine VARCHAR NOT NULL,
+        shared INTEGER NOT NULL,
+        since VARCHAR NOT NULL,
+        what VARCHAR NOT NULL,
+        PRIMARY KEY (lab, name, holder)
+    )
+    """,
+    # Which log this file is a copy of, and how far.
+    """
+    CREATE TABLE IF NOT EXISTS replica (
+        one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+        log VARCHAR NOT NULL,
+        position INTEGER NOT NULL,
+        member VARCHAR NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE IF NOT EXISTS applied (
+        position INTEGER NOT NULL PRIMARY KEY,
+        entry VARCHAR NOT NULL
+    )
+    """,
 )
 # Columns that older files lack: table, column, and how it is added.
 _LATER_COLUMNS = tuple(

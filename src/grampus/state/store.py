@@ -111,6 +111,16 @@ class Store:
         with self._lock, self._errors_explained(), self._connection:
             yield self._connection
 
+    def change(self, make: Callable[[sqlite3.Connection], ResultT]) -> ResultT:
+        """What `make` answers, which changes rows in one transaction: all of it, or nothing.
+
+        No other process writes meanwhile. `make` may be run again (`replicated.py`), so it changes
+        nothing else. Raises what `make` raises, and GrampusError.
+        """
+        with self._lock, self._errors_explained(), self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            return make(self._connection)
+
     @contextmanager
     def _errors_explained(self) -> Iterator[None]:
         try:
@@ -127,6 +137,10 @@ class Store:
         with self._lock, self._errors_explained():
             self._connection.backup(target)
 
+    def refresh(self) -> None:
+        """Get what other machines have changed, for who looks again and again. This is the state
+        of one machine, which has it already."""
+
     def close(self) -> None:
         """Release the file."""
         with self._lock:
@@ -140,15 +154,15 @@ class Store:
         Without `is_noted`, the change alone is no reason to note the records of that name again
         (`unnoted.py`): a lost state can do without it.
         """
-        with self.transaction() as connection:
-            if is_noted:
-                connection.execute(_PUT, (kind, lab, name, record.model_dump_json()))
-                return
-            connection.execute("BEGIN IMMEDIATE")
+        values = (kind, lab, name, record.model_dump_json())
+
+        def write(connection: sqlite3.Connection) -> None:
             is_marked = connection.execute(_IS_MARKED, (lab, name)).fetchone() is not None
-            connection.execute(_PUT, (kind, lab, name, record.model_dump_json()))
-            if not is_marked:
+            connection.execute(_PUT, values)
+            if not is_noted and not is_marked:
                 connection.execute(_UNMARK, (lab, name))
+
+        self.change(write)
 
     def get(self, kind: str, lab: str, name: str, model: type[RecordT]) -> RecordT | None:
         """The record, or None. Raises GrampusError with code `state-unreadable`."""
@@ -215,14 +229,16 @@ class Store:
 
     def remove(self, kind: str, lab: str, name: str) -> None:
         """Forget the record; nothing happens when there is none."""
-        with self.transaction() as connection:
-            connection.execute(_REMOVE, (kind, lab, name))
+        self.change(lambda connection: connection.execute(_REMOVE, (kind, lab, name)))
 
     def remove_lab(self, lab: str) -> None:
         """Forget every record of `lab`, of whatever kind, and what was warned of in it."""
-        with self.transaction() as connection:
+
+        def write(connection: sqlite3.Connection) -> None:
             for statement in _REMOVE_LAB:
                 connection.execute(statement, (lab,))
+
+        self.change(write)
 
     def _parse(self, kind: str, name: str, body: str, model: type[RecordT]) -> RecordT:
         known = _parsed.get((model, body))

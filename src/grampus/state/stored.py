@@ -57,10 +57,18 @@ def put_record(store: Store, lab: str, record: StoredRecord) -> None:
 
 def copy_of_lab(file: Path, lab: str) -> Store:
     """A store in memory with the records of the lab, if there is such a file."""
-    copy = Store(None)
-    if file.exists():
-        original = Store(file)
-        for record in records_of_lab(original, lab):
-            put_record(copy, lab, record)
+    if not file.exists():
+        return Store(None)
+    original = Store(file)
+    try:
+        return copy_of_store(original, lab)
+    finally:
         original.close()
+
+
+def copy_of_store(original: Store, lab: str) -> Store:
+    """A store in memory with the records of the lab."""
+    copy = Store(None)
+    for record in records_of_lab(original, lab):
+        put_record(copy, lab, record)
     return copy

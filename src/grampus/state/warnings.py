@@ -111,7 +111,8 @@ class WarningHistory:
         if not begun and not again and not ended:
             return
         now = self._clock.now().isoformat()
-        with self._store.transaction() as connection:
+
+        def write(connection: sqlite3.Connection) -> None:
             connection.executemany(_END, [(now, warning.id) for warning in ended])
             connection.executemany(_AGAIN, [(now, warning.id) for warning in again])
             for warned in begun:
@@ -119,6 +120,8 @@ class WarningHistory:
                 said = (warned.kind, warned.level, cut_text(warned.text), warned.remedy)
                 connection.execute(_BEGIN, (*place, job, *said, now, now))
                 connection.execute(_FORGET, (*place, *place, KEPT_OF_SUBJECT))
+
+        self._store.change(write)
 
     def _select(self, query: str, *values: str | int) -> list[KeptWarning]:
         with self._store.transaction() as connection:

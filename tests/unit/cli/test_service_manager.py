@@ -66,6 +66,16 @@ def test_without_a_watchdog_it_hears_of_begin_and_end_alone(
     assert [systemd.next(), systemd.next()] == ["READY=1\nSTATUS=Serving.", "STOPPING=1"]
 
 
+def test_who_stands_by_is_ready_and_does_not_end(systemd: Systemd) -> None:
+    manager = ServiceManager(systemd.environment, FakeClock())
+    with manager.serving("Standing by.", is_last=False):
+        pass
+    with manager.serving("Serving."):
+        pass
+    said = [systemd.next() for _ in range(3)]
+    assert said == ["READY=1\nSTATUS=Standing by.", "READY=1\nSTATUS=Serving.", "STOPPING=1"]
+
+
 def test_commands_do_not_inherit_its_variables(systemd: Systemd) -> None:
     systemd.environment.update({"WATCHDOG_USEC": "9000", "WATCHDOG_PID": "1"})
     ServiceManager(systemd.environment, FakeClock())

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from grampus.ceph.cluster import CephCluster
 from grampus.cli.app import command, make_noun
 from grampus.cli.composition.lab import LabSession
 from grampus.cli.housekeeping import telling_of_space
@@ -22,15 +22,18 @@ from grampus.operations.watching import CONTROLLER_COMMAND
 from grampus.sites.model import (
     SITE_HOST_RECORD,
     SITE_RECORD,
-    ControllerEpoch,
     SiteHostSpec,
     SiteSpec,
+    site_directory,
 )
+from grampus.sites.shared_state import SharedState, found_state, join_state
+from grampus.sites.site_key import find_site_key, write_site_key
+from grampus.state.generation import StateGeneration
 from grampus.state.history import OperationHistory
-from tests.fakes.clock import NEW_YEAR
-from tests.fakes.commands import PlayedCommands
-from tests.fakes.epoch_objects import FakeEpochObjects
+from grampus.state.home import Home
+from grampus.state.locks import hold_lock
 from tests.fakes.progress import RecordedProgress
+from tests.fakes.state_log import FakeStateLog
 from tests.unit.lab.test_model import make_spec
 
 
@@ -78,10 +81,28 @@ def site_host(name: str, *, is_ready: bool) -> SiteHostSpec:
     )
 
 
+@pytest.fixture
+def log(session: LabSession, monkeypatch: pytest.MonkeyPatch) -> FakeStateLog:
+    """That of the site `test`, which the session works on."""
+    log: Any = FakeStateLog()
+    found_state(session.home, SITE, log, session.clock, session.home_store).close()
+    session.home_store.put(SITE_RECORD, "test", "test", SITE)
+    monkeypatch.setattr("grampus.sites.shared_state.state_log", lambda *_: log)
+    return cast(FakeStateLog, log)
+
+
+def elsewhere(session: LabSession, log: FakeStateLog) -> SharedState:
+    """The same site in another home."""
+    home = Home(session.home.root / "other")
+    key = find_site_key(site_directory(session.home, "test"))
+    assert key is not None
+    write_site_key(site_directory(home, "test"), key)
+    return join_state(home, "test", cast(Any, log), session.clock)
+
+
 def test_a_site_has_the_hosts_that_are_ready_and_refuses_the_work_of_labs(
-    session: LabSession,
+    session: LabSession, log: FakeStateLog
 ) -> None:
-    session.store.put(SITE_RECORD, "test", "test", SITE)
     for host in (site_host("db1", is_ready=True), site_host("db2", is_ready=False)):
         session.store.put(SITE_HOST_RECORD, "test", host.name, host)
     assert session.require_place() == SITE
@@ -95,14 +116,14 @@ def test_a_site_has_the_hosts_that_are_ready_and_refuses_the_work_of_labs(
 
 def test_a_wrong_name_is_looked_for_among_labs_and_sites(session: LabSession) -> None:
     session.store.put(LAB_RECORD, "tests", "tests", make_spec(name="tests"))
-    session.store.put(SITE_RECORD, "prod", "prod", SITE.model_copy(update={"name": "prod"}))
+    session.home_store.put(SITE_RECORD, "prod", "prod", SITE.model_copy(update={"name": "prod"}))
     with pytest.raises(NotFoundError) as caught:
         session.require_place()
     assert "tests" in str(caught.value)
 
 
 def test_what_changes_on_a_site_is_noted_as_on_a_lab(
-    session: LabSession, monkeypatch: pytest.MonkeyPatch
+    session: LabSession, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """A lost state is rebuilt from it: nothing says that it is missing until then."""
     noted: list[str] = []
@@ -110,85 +131,98 @@ def test_what_changes_on_a_site_is_noted_as_on_a_lab(
     monkeypatch.setattr(LabSession, "cluster", lambda _: None)
     note_records(session)
     assert noted == [], "there is neither"
-    session.store.put(SITE_RECORD, "test", "test", SITE)
+    session.close()
+    request.getfixturevalue("log")
     note_records(session)
     assert noted == ["noted"]
 
 
-@pytest.fixture
-def epochs(session: LabSession, monkeypatch: pytest.MonkeyPatch) -> FakeEpochObjects:
-    """Those of the site `test`, which the session works on."""
-    session.store.put(SITE_RECORD, "test", "test", SITE)
-    objects = FakeEpochObjects("test")
-
-    class Cluster(PlayedCommands):
-        def play(self, argv: list[str], stdin: str | None) -> str:
-            said = objects.play(argv, stdin)
-            assert said is not None, argv
-            return said
-
-    monkeypatch.setattr(LabSession, "cluster", lambda _: CephCluster(Cluster()))
-    return objects
-
-
-def take_over_elsewhere(epochs: FakeEpochObjects) -> None:
-    number = len(epochs.objects) + 1
-    other = ControllerEpoch(
-        number=number, id="x", machine="admin2", machine_id="other", since=NEW_YEAR
-    )
-    assert epochs.create(number, other.model_dump_json())
-
-
-def test_operations_on_a_site_need_its_last_epoch(
-    session: LabSession, epochs: FakeEpochObjects
-) -> None:
+def test_operations_on_a_site_need_its_last_epoch(session: LabSession, log: FakeStateLog) -> None:
     session.journal.begin("db.create", "test", "shop", {})
-    assert len(epochs.objects) == 1
-    take_over_elsewhere(epochs)
-    with pytest.raises(RefusedError, match="controlled from admin2") as refused:
+    elsewhere(session, log).epochs.begin("this was silent")
+    with pytest.raises(RefusedError, match="began the controller epoch 2") as refused:
         session.journal.begin("db.create", "test", "other", {})
     assert refused.value.code == "superseded"
-    assert session.is_superseded()
-    session.take_over()
+    session.renew_epoch()
     session.journal.begin("db.create", "test", "other", {})
-    assert session.own_epoch() == ControllerEpoch.model_validate_json(epochs.find(1) or "")
+    assert len(session.journal.unfinished("test")) == 2
+
+
+def test_what_another_machine_changed_is_seen_by_the_next_session(
+    session: LabSession, log: FakeStateLog
+) -> None:
+    session.store.put(SITE_HOST_RECORD, "test", "db1", site_host("db1", is_ready=True))
+    session.close()
+    other = elsewhere(session, log)
+    other.store.put(SITE_HOST_RECORD, "test", "db2", site_host("db2", is_ready=True))
+    assert [host.name for host in session.fleet().hosts()] == ["db1", "db2"]
 
 
 def test_hosts_get_commands_in_the_epoch_of_the_session(
-    session: LabSession, epochs: FakeEpochObjects
+    session: LabSession, log: FakeStateLog
 ) -> None:
     session.store.put(SITE_HOST_RECORD, "test", "db1", site_host("db1", is_ready=True))
-    never = session.fleet()
-    session.require_controller()
-    first = session.fleet()
-    assert session.fleet() is first
-    session.take_over()
-    second = session.fleet()
-    places = [fleet.host("db1")._place.epoch for fleet in (never, first, second)]
-    assert [place.number for place in places] == [0, 1, 2]
+    place = session.fleet().host("db1")._place
+    assert place.epoch().number == 1
+    session.take_over("a test")
+    assert place.epoch().number == 2
 
 
-def test_a_superseded_home_notes_nothing_on_images(
-    session: LabSession, epochs: FakeEpochObjects, monkeypatch: pytest.MonkeyPatch
+def test_the_generation_of_a_site_says_nothing_of_labs(
+    session: LabSession, log: FakeStateLog
+) -> None:
+    labs = StateGeneration(session.home_store, session.home.root)
+    labs.confirm("default")
+    session.state_generation().advance()
+    assert labs.is_known("default")
+
+
+def test_locks_of_a_site_are_held_against_other_machines(
+    session: LabSession, log: FakeStateLog
+) -> None:
+    assert session.require_place() == SITE
+    other = elsewhere(session, log)
+    assert other.home.shared is not None
+    with (
+        hold_lock(session.home, "db.test.shop", session.clock),
+        pytest.raises(RefusedError) as refused,
+        other.home.shared.hold("db.test.shop", shared=False, timeout_s=0),
+    ):
+        pass
+    assert refused.value.code == "busy"
+
+
+def test_a_superseded_session_notes_nothing_on_images(
+    session: LabSession, log: FakeStateLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     progress = RecordedProgress()
     monkeypatch.setattr(session, "progress", progress)
+    monkeypatch.setattr(LabSession, "cluster", lambda _: None)
     session.store.put("database", "test", "shop", SITE)  # whatever it is, it is not noted yet
-    take_over_elsewhere(epochs)
+    elsewhere(session, log).epochs.begin("this was silent")
     monkeypatch.setattr(
         "grampus.databases.rebuild.noting.decide_unwritten", lambda *_: {"shop": SITE}
     )
     note_records(session)
     [said] = progress.notes
-    assert "controlled from admin2" in said
+    assert "began the controller epoch 2" in said
+
+
+def test_without_the_cluster_the_state_is_shown_as_it_was(
+    session: LabSession, log: FakeStateLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    progress = RecordedProgress()
+    monkeypatch.setattr(session, "progress", progress)
+    log.is_down = True
+    assert session.require_place() == SITE
+    assert progress.notes == ["The cluster does not answer. Grampus shows what it knew last."]
 
 
 def test_the_epochs_of_a_lab_are_nobodys_business(session: LabSession) -> None:
     session.store.put(LAB_RECORD, "test", "test", make_spec())
     session.require_controller()
-    session.take_over()
+    session.take_over("a test")
     assert session.own_epoch() is None
-    assert not session.is_superseded()
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.progress import Progress, SilentProgress
+from grampus.hosts.command_server.client import CommandServers
 from grampus.sites.adoption import AdoptOrder, SiteRefusedError
 from grampus.sites.model import (
     SITE_HOST_RECORD,
@@ -20,16 +22,19 @@ from grampus.sites.model import (
     site_directory,
 )
 from grampus.sites.required_caps import required_caps
+from grampus.sites.shared_state import state_file
 from grampus.sites.sites import SiteService
 from grampus.state.home import Home
+from grampus.state.replicated import ReplicatedStore
 from grampus.state.store import Store
 from tests.fakes.clock import FakeClock
 from tests.fakes.commands import FakeRunner, Output, Reply
-from tests.fakes.epoch_objects import FakeEpochObjects
 from tests.fakes.progress import RecordedProgress
+from tests.fakes.state_log import FakeStateLog
 
 from .test_adoption_checks import HOSTS, POOL, rule_of, versions_of
 
+HOST = SiteHostSpec(name="h1", address="10.0.0.5", ssh_user="root", ssh_address="10.0.0.5")
 FSID = "0a1b2c3d-0000-4000-8000-000000000001"
 CAPS = required_caps("prod", "grampus", "databases")
 CONF = "[global]\nmon_host = 10.0.0.1\nkeyring = /etc/ceph/elsewhere"
@@ -62,11 +67,10 @@ class Cluster(FakeRunner):
             }
         )
         self.open_runners = 0
-        self.epochs = FakeEpochObjects()
+        self.log = FakeStateLog()
 
-    def play(self, argv: list[str], stdin: str | None) -> Reply:
-        said = self.epochs.play(argv, stdin)
-        return super().play(argv, stdin) if said is None else said
+    def answering(self, program: Sequence[str]) -> CommandServers:
+        raise AssertionError(program)
 
     def answer(self, line: str, reply: Reply | Callable[[], Reply]) -> None:
         assert line in self.table
@@ -132,11 +136,21 @@ class World:
             in_use={"database": "database"},
             is_lab=lambda name: name in self.labs,
             connect=self.connect,
+            open_log=lambda _site, _pool, _runner: self.cluster.log,
         )
 
+    def record(self, host: SiteHostSpec) -> None:
+        """A host of the site `prod`."""
+        with closing(self.state()) as state:
+            state.put(SITE_HOST_RECORD, "prod", host.name, host)
+
+    def state(self) -> ReplicatedStore:
+        """This machine's copy of the state of the site `prod`."""
+        return ReplicatedStore(state_file(self.home, "prod"), "prod", self.cluster.log)
+
     def connect(self, root: Path, directory: Path, user: str) -> Cluster:
-        files = {file.name: file.read_text() for file in directory.iterdir()}
         modes = {stat.S_IMODE(file.stat().st_mode) for file in directory.iterdir()}
+        files = {file.name: file.read_text() for file in directory.glob("ceph.*")}
         self.seen.append({"root": root, "files": files, "modes": modes, "user": user})
         self.cluster.open_runners += 1
         return self.cluster
@@ -160,9 +174,11 @@ def test_adopt(world: World) -> None:
     assert (spec.fsid, spec.user, spec.image_id) == (FSID, "grampus", "sid-1")
     directory = site_directory(world.home, "prod")
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-    files = {file.name: file.read_text() for file in directory.iterdir()}
+    names = {file.name for file in directory.iterdir() if not file.name.startswith("state.db")}
+    assert names == {"ceph.conf", "ceph.client.grampus.keyring", "site.key"}
+    assert stat.S_IMODE((directory / "site.key").stat().st_mode) == 0o600
+    files = {name: (directory / name).read_text() for name in world.seen[0]["files"]}
     assert files == world.seen[0]["files"]
-    assert set(files) == {"ceph.conf", "ceph.client.grampus.keyring"}
     assert files["ceph.conf"].startswith(CONF)
     assert files["ceph.conf"].endswith(
         "[client.grampus]\nkeyring = /etc/ceph/ceph.client.grampus.keyring\n"
@@ -188,38 +204,90 @@ def test_another_cluster_of_the_same_name(world: World) -> None:
     assert refused.value.code == "site-exists"
 
 
-def test_another_home_that_controls_the_site(world: World, tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    first = World(tmp_path / "other", cluster=world.cluster)
-    first.service.adopt(first.order())
-    for checks in (
-        world.service.examine(world.order()),
-        world.service.adopt(world.order()).checks,
-        world.service.check("prod"),
-    ):
-        (check,) = (one for one in checks if one.verdict == "warning")
-        assert "controlled from another GRAMPUS_HOME" in check.sentence
-        assert "grampus state rebuild --site prod" in check.remedy
-    # What the other one needs stays.
+def other_home(world: World) -> World:
+    """Another machine that reaches the same cluster."""
+    (world.root / "other").mkdir()
+    return World(world.root / "other", cluster=world.cluster)
+
+
+def test_a_second_machine_joins(world: World) -> None:
+    world.service.adopt(world.order())
+    other = other_home(world)
+    with pytest.raises(RefusedError) as refused:
+        other.service.adopt(other.order())
+    assert refused.value.code == "site-joined-elsewhere"
+    assert other.service.all() == []
+    spec = other.service.join(world.service.join_file("prod"))
+    assert spec == world.service.get("prod") == other.service.get("prod")
+    assert {one.verdict for one in other.service.check("prod")} == {"ok"}
+    homes = {one.home for one in other.service.machines("prod")}
+    assert homes == {str(world.home.root), str(other.home.root)}
+    directory = site_directory(other.home, "prod")
+    assert (directory / "ceph.client.grampus.keyring").read_text() == (
+        "[client.grampus]\n\tkey = OURS==\n"
+    )
+    assert other.service.join(world.service.join_file("prod")) == spec, "it may be repeated"
+    assert world.cluster.open_runners == 0
+
+
+def test_a_machine_leaves_and_the_last_one_removes_the_state(world: World) -> None:
+    world.service.adopt(world.order())
+    other = other_home(world)
+    other.service.join(world.service.join_file("prod"))
+    world.record(HOST)
     progress = RecordedProgress()
-    world.service_with(progress).forget("prod")
-    assert progress.notes == [
-        "Another GRAMPUS_HOME controls the site: its notes in the cluster stay."
-    ]
-    assert world.cluster.epochs.objects
+    other.service_with(progress).forget("prod")
+    assert progress.notes == ["Other machines work on the site: its state in the cluster stays."]
+    assert not (other.home.root / "sites").exists()
     assert "ceph config-key rm grampus/prod/generation" not in world.cluster.asked
-    assert {one.verdict for one in first.service.check("prod")} == {"ok"}
+    assert {one.verdict for one in world.service.check("prod")} == {"ok"}
+    assert len(world.service.machines("prod")) == 1
+    with pytest.raises(RefusedError, match="h1"):
+        world.service.forget("prod")
+    with closing(world.state()) as state:
+        state.remove(SITE_HOST_RECORD, "prod", "h1")
+    world.service.forget("prod")
+    assert world.cluster.log.log is None
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"fsid": "another"}, "site-exists"),
+        ({"site": "stage"}, "site-not-adopted"),
+        ({"site": "lab"}, "name-taken"),
+    ],
+)
+def test_what_cannot_be_joined(world: World, change: dict[str, str], code: str) -> None:
+    world.service.adopt(world.order())
+    other = other_home(world)
+    other.labs = ("lab",)
+    if change.get("site") == "stage":
+        world.cluster.log.remove()
+    file = world.service.join_file("prod").model_copy(update=change)
+    with pytest.raises(RefusedError) as refused:
+        other.service.join(file)
+    assert refused.value.code == code
+    assert other.service.all() == []
+
+
+def test_a_state_that_cannot_be_used_is_a_check(world: World) -> None:
+    world.service.adopt(world.order())
+    world.cluster.log.remove()
+    (check,) = (one for one in world.service.check("prod") if one.verdict == "refused")
+    assert check.name == "controller"
+    assert "has no state of the site any more" in check.sentence
 
 
 def test_a_site_in_use_keeps_its_image_and_pool(world: World) -> None:
     world.service.adopt(world.order())
-    host = SiteHostSpec(name="h1", address="10.0.0.5", ssh_user="root", ssh_address="10.0.0.5")
-    world.store.put(SITE_HOST_RECORD, "prod", "h1", host)
+    world.record(HOST)
     world.images.present = "sid-2"
     assert world.service.adopt(world.order(addresses="10.0.5.1-9")).spec.image_id == "sid-1"
     with pytest.raises(RefusedError, match="in use"):
         world.service.adopt(world.order(image="trixie"))
-    world.store.remove(SITE_HOST_RECORD, "prod", "h1")
+    with closing(world.state()) as state:
+        state.remove(SITE_HOST_RECORD, "prod", "h1")
     assert world.service.adopt(world.order()).spec.image_id == "sid-2"
 
 
@@ -334,7 +402,7 @@ def test_forget(world: World) -> None:
     assert world.service.all() == []
     assert not (world.home.root / "sites").exists()
     assert "ceph config-key rm grampus/prod/generation" in world.cluster.asked
-    assert world.cluster.epochs.objects == {}
+    assert world.cluster.log.log is None
     assert not connections.exists()
 
 
@@ -348,8 +416,7 @@ def test_forget_without_the_cluster(world: World) -> None:
 
 def test_a_site_with_hosts_stays(world: World) -> None:
     world.service.adopt(world.order())
-    host = SiteHostSpec(name="h1", address="10.0.0.5", ssh_user="root", ssh_address="10.0.0.5")
-    world.store.put(SITE_HOST_RECORD, "prod", "h1", host)
+    world.record(HOST)
     with pytest.raises(RefusedError, match="h1") as refused:
         world.service.forget("prod")
     assert refused.value.code == "site-in-use"

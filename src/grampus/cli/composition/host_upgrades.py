@@ -36,7 +36,7 @@ def host_upgrades(session: Session, site: SiteSpec) -> HostUpgrades:
     def put_programs(host: SiteHostSpec) -> None:
         program = VolumedProgram(volumed_program())
         if program.is_built():
-            with closing(remote_host(session.home, site, host, session.own_epoch())) as reached:
+            with closing(remote_host(session.home, site, host, session.own_epoch)) as reached:
                 program.ensure_on(reached)
 
     def outdated(host: SiteHostSpec) -> list[str]:

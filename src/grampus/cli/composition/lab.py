@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
@@ -15,7 +15,7 @@ from grampus.ceph.state_note import StateWatch
 from grampus.cli.app import confirm, ensure_log, running_command
 from grampus.cli.progress_bar import PlainProgress, TerminalProgress, make_progress
 from grampus.core.clock import SystemClock
-from grampus.core.errors import UsageError, not_found
+from grampus.core.errors import GrampusError, UsageError, not_found
 from grampus.core.installation import INSTALLATION
 from grampus.core.names import require_name
 from grampus.core.processes import OperationProcess, observe_actor, observe_own_process
@@ -27,12 +27,12 @@ from grampus.lab.labs import LabService
 from grampus.lab.model import LabSpec
 from grampus.operations.runner import OperationRunner
 from grampus.sites.model import (
-    EPOCH_RECORD,
     SITE_HOST_RECORD,
     SITE_RECORD,
     ControllerEpoch,
     SiteHostSpec,
     SiteSpec,
+    site_directory,
 )
 from grampus.state.generation import StateGeneration
 from grampus.state.home import Home
@@ -40,11 +40,14 @@ from grampus.state.home_space import HomeSpace
 from grampus.state.locks import hold_lock
 from grampus.state.operations import Operation, OperationJournal
 from grampus.state.store import Store
-from grampus.state.stored import copy_of_lab
+from grampus.state.stored import copy_of_lab, copy_of_store
 from grampus.state.unsettled import UnsettledWork
 
 if TYPE_CHECKING:
-    from grampus.sites.controller_epoch import SiteController
+    from grampus.ceph.state_log import StateLog
+    from grampus.hosts.command_server.client import CommandServers
+    from grampus.sites.epochs import SiteEpochs
+    from grampus.sites.shared_state import SharedState
 
 IMAGE_DEFINITIONS = INSTALLATION.data / "images"
 # How long a command waits for another one that is changing the same lab.
@@ -64,12 +67,14 @@ class KeepingFleet(Fleet, Protocol):
 class SiteRunner(CommandRunner, Protocol):
     """Ceph's commands of a site, run on this machine."""
 
+    def answering(self, program: Sequence[str]) -> CommandServers: ...
+
     def close(self) -> None:
         """End what waits for the next command."""
 
 
-# What a fleet is made of: one made of the same is the same. The last is the controller's epoch.
-FleetKey = tuple[LabSpec | SiteSpec, tuple[SiteHostSpec, ...], ControllerEpoch | None]
+# What a fleet is made of: one made of the same is the same.
+FleetKey = tuple[LabSpec | SiteSpec, tuple[SiteHostSpec, ...]]
 
 
 class KeptFleet:
@@ -82,6 +87,9 @@ class KeptFleet:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._fleet: tuple[FleetKey, KeepingFleet] | None = None
+        # Of a site: what runs Ceph's commands, and the log of its state.
+        self._runner: SiteRunner | None = None
+        self._log: StateLog | None = None
 
     def of(self, key: FleetKey, make: Callable[[FleetKey], KeepingFleet]) -> KeepingFleet:
         """The hosts of the lab; `make` is called when it is another one than before."""
@@ -92,11 +100,24 @@ class KeptFleet:
                     former[1].close()
             return self._fleet[1]
 
-    def close(self) -> None:
-        """End what waits on the hosts."""
+    def site_runner(self, make: Callable[[], SiteRunner]) -> SiteRunner:
+        """What runs Ceph's commands of the site."""
         with self._lock:
-            if self._fleet is not None:
-                self._fleet[1].close()
+            self._runner = self._runner or make()
+            return self._runner
+
+    def state_log(self, make: Callable[[], StateLog]) -> StateLog:
+        """The log of the site's state."""
+        with self._lock:
+            self._log = self._log or make()
+            return self._log
+
+    def close(self) -> None:
+        """End what waits on the hosts, and on this machine."""
+        with self._lock:
+            for kept in (self._fleet and self._fleet[1], self._log, self._runner):
+                if kept is not None:
+                    kept.close()
 
 
 class LabSession:
@@ -123,7 +144,9 @@ class LabSession:
         self.home = Home.from_environment()
         self.clock = SystemClock()
         self.progress = progress or make_progress()
+        self._home_store: Store | None = None
         self._store: Store | None = None
+        self._shared: SharedState | None = None
         self._fleet: tuple[FleetKey, KeepingFleet] | None = None
         self._own_runner: SiteRunner | None = None
         self._watch: StateWatch | None = None
@@ -132,21 +155,64 @@ class LabSession:
         self._space_warning = ""
 
     @property
-    def store(self) -> Store:
-        if self._store is None:
+    def home_store(self) -> Store:
+        """The state of the home: its labs, and which sites it knows."""
+        if self._home_store is None:
             file = self.home.store_file
             # A full file system does not let the state be opened.
             self.space.release_if_full()
             try:
                 if self._on_copy:
-                    self._store = copy_of_lab(file, self.lab_name)
+                    self._home_store = copy_of_lab(file, self.lab_name)
                 else:
-                    self._store = Store(file if self._makes_lab or file.exists() else None)
+                    self._home_store = Store(file if self._makes_lab or file.exists() else None)
             except OSError as error:
                 raise self.home.unusable(error) from error
-            if self._store.is_file:
+            if self._home_store.is_file:
                 self._space_warning = self.space.keep()
+        return self._home_store
+
+    @property
+    def store(self) -> Store:
+        """The state of the lab, or that of the site, which other machines share."""
+        if self._store is None:
+            site = self._known_site()
+            if site is None:
+                self._store = self.home_store
+            else:
+                self._shared = self._open_shared(site)
+                self.home = self._shared.home
+                self._store = self._shared.store
+                if self._on_copy:
+                    self._store = copy_of_store(self._shared.store, self.lab_name)
         return self._store
+
+    def _known_site(self) -> SiteSpec | None:
+        """The site by the record of this home."""
+        return self.home_store.get(SITE_RECORD, self.lab_name, self.lab_name, SiteSpec)
+
+    def _open_shared(self, site: SiteSpec) -> SharedState:
+        # Imported for sites alone.
+        state = import_module("grampus.sites.shared_state")
+
+        def make_log() -> StateLog:
+            made: StateLog = state.state_log(site.name, site.pool, self._site_runner)
+            return made
+
+        kept = self._kept_fleet
+        log = make_log() if kept is None else kept.state_log(make_log)
+        opened: SharedState = state.open_state(
+            *(self.home, site.name, log, self.clock),
+            command=running_command(),
+            on_silence=self._note_silence,
+            tell=lambda text: self.progress.note(text),
+        )
+        return opened
+
+    def _note_silence(self, error: GrampusError) -> None:
+        self.progress.note(
+            f"{error.problem} Grampus shows what it knew last. {error.remedy}".strip()
+        )
 
     @property
     def space(self) -> HomeSpace:
@@ -166,15 +232,16 @@ class LabSession:
     def close(self) -> None:
         """Release the store and what waits on the hosts, for whoever makes many sessions."""
         self._close_hosts()
+        for store in (self._store, self._home_store):
+            if store is not None:
+                store.close()
+        if self._shared is not None and self._kept_fleet is None:
+            self._shared.log.close()
         if self._own_runner is not None:
             self._own_runner.close()
             self._own_runner = None
-        if self._store is not None:
-            self._store.close()
-            self._store = None
-            self._watch = None
-            self._journal = None
-            self._runner = None
+        self._store = self._home_store = self._shared = None
+        self._watch = self._journal = self._runner = None
 
     def _close_hosts(self) -> None:
         if self._fleet is not None:
@@ -215,45 +282,53 @@ class LabSession:
         self.progress.close()
         confirm(question, yes=yes or self.runner.is_planning)
 
+    def state_generation(self) -> StateGeneration:
+        """The generation of the state of the lab or site."""
+        store = self.store
+        is_own = store is self._home_store
+        beside = self.home.root if is_own else site_directory(self.home, self.lab_name)
+        return StateGeneration(store, beside)
+
     def state_watch(self) -> StateWatch:
         """Tells whether the state is the newest that the lab's cluster has seen."""
         if self._watch is None:
-            generation = StateGeneration(self.store, self.home)
-            self._watch = StateWatch(generation, self.lab_name, self.cluster)
+            generation = self.state_generation()
+            # The state of a site is in its cluster: a copy of it becomes the newest, or is refused.
+            is_shared = self.shared() is not None
+            self._watch = StateWatch(
+                generation, self.lab_name, self.cluster, is_always_current=is_shared
+            )
         return self._watch
 
     def own_epoch(self) -> ControllerEpoch | None:
-        """The epoch of a site that this home holds, or held; a lab has none."""
-        return self.store.get(EPOCH_RECORD, self.lab_name, self.lab_name, ControllerEpoch)
+        """The controller epoch of the site that this session works in; a lab has none."""
+        return None if self.shared() is None else self._shared_epochs().own()
+
+    def shared(self) -> SharedState | None:
+        """The state of a site; None: this is a lab."""
+        self.store  # noqa: B018 - opens it
+        return self._shared
 
     def require_controller(self, seen_within_s: float = 0.0) -> None:
-        """Raise SupersededError when another home controls the site; a lab has
-        one. Errors as `SiteController.require`."""
-        site = self.find_site()
-        if site is not None:
-            self.site_controller(site).require(seen_within_s)
+        """Raise SupersededError when the site has a later epoch than this session; a lab has
+        none. Errors as `SiteEpochs.require`."""
+        if self.shared() is not None:
+            self._shared_epochs().require(seen_within_s)
 
-    def take_over(self) -> None:
-        """Control the site from here on; a lab has one home. Raises GrampusError."""
-        site = self.find_site()
-        if site is not None:
-            self.site_controller(site).take_over()
-            self._close_hosts()
+    def renew_epoch(self) -> None:
+        """Work in the last epoch from here on: this process has done nothing in the former one."""
+        if self.shared() is not None:
+            self._shared_epochs().renew()
 
-    def is_superseded(self) -> bool:
-        """Whether another home controls the site. Raises GrampusError when nobody says."""
-        site = self.find_site()
-        return site is not None and self.site_controller(site).is_other()
+    def take_over(self, why: str) -> None:
+        """Begin a later epoch of the site: nothing else that runs changes it. A lab has one home.
+        Raises GrampusError."""
+        if self.shared() is not None:
+            self._shared_epochs().begin(why)
 
-    def site_controller(self, site: SiteSpec) -> SiteController:
-        """Who controls the site."""
-        # Imported for sites alone.
-        epochs = import_module("grampus.ceph.epoch_objects").EpochObjects
-        controller = import_module("grampus.sites.controller_epoch").SiteController
-        made: SiteController = controller(
-            self.store, site.name, lambda: epochs(self.cluster(), site.pool, site.name), self.clock
-        )
-        return made
+    def _shared_epochs(self) -> SiteEpochs:
+        assert self._shared is not None  # noqa: S101 - the caller has asked
+        return self._shared.epochs
 
     def _require_current(self, operation: Operation) -> None:
         # What becomes of a lab that was half made needs no cluster.
@@ -298,7 +373,7 @@ class LabSession:
         """The lab's or the site's spec. Raises NotFoundError when there is neither."""
         site = self.find_site()
         if site is None and self.lab().find_spec() is None:
-            sites = self.store.all(SITE_RECORD, None, SiteSpec)
+            sites = self.home_store.all(SITE_RECORD, None, SiteSpec)
             if sites:
                 labs = [spec.name for spec in self.lab().labs()]
                 known = [*labs, *(spec.name for spec in sites.values())]
@@ -318,7 +393,7 @@ class LabSession:
         hosts: tuple[SiteHostSpec, ...] = ()
         if isinstance(place, SiteSpec):
             hosts = tuple(host for host in self.site_hosts() if host.is_ready)
-        key = (place, hosts, self.own_epoch())
+        key = (place, hosts)
         if self._kept_fleet is not None:
             return self._kept_fleet.of(key, self._make_fleet)
         if self._fleet is None or self._fleet[0] != key:
@@ -338,12 +413,12 @@ class LabSession:
         return self.store.all(SITE_HOST_RECORD, self.lab_name, SiteHostSpec).values()
 
     def _make_fleet(self, key: FleetKey) -> KeepingFleet:
-        place, hosts, epoch = key
+        place, hosts = key
         if isinstance(place, LabSpec):
             return self.lab().fleet(place)
         # Imported for sites alone.
         fleet: KeepingFleet = import_module("grampus.cli.composition.site_hosts").site_fleet(
-            self.home, place, hosts, epoch, self.progress
+            self.home, place, hosts, self._shared_epochs().own, self.progress
         )
         return fleet
 
@@ -364,12 +439,23 @@ class LabSession:
     def _cluster_runner(self) -> CommandRunner:
         """Ceph's commands run on a lab's hosts, and for a site on this machine: its hosts get no
         key of Grampus."""
-        site = self.find_site()
-        if site is None:
+        if self._known_site() is None:
             return AnyReachableHost(self.fleet())
+        return self._site_runner()
+
+    def _site_runner(self) -> SiteRunner:
+        """Ceph's commands of the site. Those who make many sessions keep it for all of them."""
+
+        def make() -> SiteRunner:
+            runner: SiteRunner = import_module("grampus.cli.composition.site_hosts").site_runner(
+                self.home, self.images, self._known_site(), self.progress
+            )
+            return runner
+
+        if self._kept_fleet is not None:
+            return self._kept_fleet.site_runner(make)
         if self._own_runner is None:
-            make = import_module("grampus.cli.composition.site_hosts").site_runner
-            self._own_runner = make(self.home, self.images, site, self.progress)
+            self._own_runner = make()
         return self._own_runner
 
     @contextmanager

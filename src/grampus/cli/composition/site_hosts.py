@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -41,11 +41,15 @@ from grampus.sites.model import (
     connection_directory,
     site_directory,
 )
+from grampus.sites.shared_state import known_hosts_file
 from grampus.sites.site_host_records import parts_of
 from grampus.sites.site_hosts import SiteHosts
 from grampus.state.home import Home
 
+# The epoch that this process works in, which begins a later one when it fences others.
+EpochNow = Callable[[], ControllerEpoch | None]
 _NEVER = datetime.fromtimestamp(0, UTC)
+_NO_EPOCH = ControllerEpoch(number=0, id="none", machine="", machine_id="", since=_NEVER)
 
 
 @dataclass(frozen=True)
@@ -178,8 +182,9 @@ def ssh_place(home: Home, site: SiteSpec, host: SiteHostSpec) -> SshPlace:
         user=host.ssh_user,
         address=host.ssh_address,
         port=host.ssh_port,
-        identity=host.identity,
-        known_hosts=site_directory(home, site.name) / "known_hosts",
+        # It is a file of the machine that added the host.
+        identity=host.identity if host.identity and Path(host.identity).is_file() else None,
+        known_hosts=known_hosts_file(home, site.name),
         control_path=connection_directory(site) / host.name,
     )
 
@@ -188,10 +193,10 @@ def remote_host(
     home: Home,
     site: SiteSpec,
     host: SiteHostSpec,
-    epoch: ControllerEpoch | None = None,
+    epoch: EpochNow | None = None,
     progress: Progress | None = None,
 ) -> RemoteHost:
-    """One host of a site; without an `epoch` it obeys commands whoever controls the site.
+    """One host of a site; without an `epoch` it obeys commands of any.
 
     With a `progress`, host images that its daemons need are copied to it.
     """
@@ -211,7 +216,7 @@ def remote_host(
             tag=site.tag,
             image_id=parts_of(host, site).image_id,
             interface=site.interface,
-            epoch=None if epoch is None else host_epoch(site, epoch),
+            epoch=lambda: None if epoch is None else host_epoch(site, epoch() or _NO_EPOCH),
         ),
         provide_image=None if progress is None else provide_image,
     )
@@ -226,13 +231,10 @@ def site_fleet(
     home: Home,
     site: SiteSpec,
     hosts: Sequence[SiteHostSpec],
-    epoch: ControllerEpoch | None,
+    epoch: EpochNow,
     progress: Progress,
 ) -> RemoteFleet:
-    """The hosts that Grampus may use, given commands in this epoch.
-
-    Who has never controlled the site has none: hosts that obey a controller refuse it.
-    """
-    none = ControllerEpoch(number=0, id="none", machine="", machine_id="", since=_NEVER)
-    made = [remote_host(home, site, one, epoch or none, progress) for one in hosts]
+    """The hosts that Grampus may use, given commands in the present epoch; without one, hosts
+    refuse commands."""
+    made = [remote_host(home, site, one, epoch, progress) for one in hosts]
     return RemoteFleet(made, site.database_addresses())

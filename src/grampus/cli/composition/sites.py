@@ -17,11 +17,11 @@ def site_service(session: LabSession) -> SiteService:
     """The sites of the session's home."""
 
     def is_lab(name: str) -> bool:
-        return session.store.get(LAB_RECORD, name, name, LabSpec) is not None
+        return session.home_store.get(LAB_RECORD, name, name, LabSpec) is not None
 
     return SiteService(
         session.home,
-        session.store,
+        session.home_store,
         HostImages(session.home, IMAGE_DEFINITIONS, session.clock),
         session.clock,
         session.progress,

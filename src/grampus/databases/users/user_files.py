@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from pydantic import SecretStr
 from grampus.core.errors import GrampusError
 from grampus.databases.credentials import CredentialFiles, new_password, render_login
 from grampus.databases.model import DatabaseSpec
-from grampus.state.home import write_atomically
 
 _PASSWORD = re.compile(r"^password=(.*)$", re.MULTILINE)
 
@@ -20,6 +18,7 @@ class UserFiles:
     """Files of the users of one database, mode 0600, in a directory of their own."""
 
     def __init__(self, credentials: CredentialFiles, database: str) -> None:
+        self._files = credentials.files
         self._directory = credentials.users_directory(database)
         self._ca_file = credentials.ca_file(database)
 
@@ -37,9 +36,7 @@ class UserFiles:
         if file.exists():
             return SecretStr(file.read_text())
         made = new_password()
-        self._directory.mkdir(parents=True, exist_ok=True)
-        self._directory.chmod(0o700)
-        write_atomically(file, made.get_secret_value().encode(), mode=0o600)
+        self._files.write(file, made.get_secret_value())
         return made
 
     def find(self, user: str) -> SecretStr | None:
@@ -65,7 +62,7 @@ class UserFiles:
         """The next password, which the server knows by now, is the one on file from now on."""
         if self._next_file(user).exists():
             self.write(spec, user, self.ensure_next(user))
-            self._next_file(user).unlink()
+            self._files.remove(self._next_file(user))
 
     def write(self, spec: DatabaseSpec, user: str, password: SecretStr) -> None:
         """The option file, for the address that the database has."""
@@ -77,7 +74,7 @@ class UserFiles:
             port=spec.port,
             ca_file=str(self._ca_file),
         )
-        write_atomically(self.option_file(user), options.encode(), mode=0o600)
+        self._files.write(self.option_file(user), options)
 
     def write_all(self, spec: DatabaseSpec) -> None:
         """Every option file anew: the database has another address or name."""
@@ -86,10 +83,8 @@ class UserFiles:
 
     def ensure_absent(self, user: str) -> None:
         """Forget the user's passwords."""
-        self.option_file(user).unlink(missing_ok=True)
-        self._next_file(user).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # it is gone, or others are in it
-            self._directory.rmdir()
+        self._files.remove(self.option_file(user))
+        self._files.remove(self._next_file(user))
 
     def _next_file(self, user: str) -> Path:
         return self._directory / f"{user}.next"

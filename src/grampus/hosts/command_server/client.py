@@ -43,7 +43,10 @@ class CommandServers:
         *,
         where: str,
         explain_end: Callable[[str], GrampusError] | None = None,
+        program: Sequence[str] = (),
     ) -> None:
+        """`program` answers requests instead of `program.py`, which runs commands."""
+        self._program = program
         self._exec_argv = exec_argv
         self._where = where
         self._explain_end = explain_end
@@ -84,8 +87,8 @@ class CommandServers:
                 if server.is_alive():
                     return server
                 server.end()
-        program = _PROGRAM.read_text(encoding="utf-8")
-        argv = self._exec_argv(["python3", "-c", program])
+        program = self._program or ["python3", "-c", _PROGRAM.read_text(encoding="utf-8")]
+        argv = self._exec_argv(program)
         return _Server(argv, self._where, self._explain_end)
 
     def _give_back(self, server: _Server) -> None:

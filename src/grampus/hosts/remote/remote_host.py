@@ -81,8 +81,8 @@ class RemoteHostPlace:
     tag: str
     image_id: str
     interface: str  # for further addresses; empty: the one in their network
-    # Of who gives the commands; None: the host is not asked whether it has seen a later one.
-    epoch: HostEpoch | None = None
+    # Of who gives the commands now; None: the host is not asked whether it has seen a later one.
+    epoch: Callable[[], HostEpoch | None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,8 @@ class RemoteHost:
         self._units = UnitPlace(place.tag, place.directory, place.image_id)
         self._answer: _Answer | None = None
         self._asking = threading.Lock()
+        self._choosing = threading.Lock()
+        self._epoch = place.epoch()
         self._commands = CommandServers(
             self._own_connection, where=place.name, explain_end=self._explain_end
         )
@@ -185,7 +187,7 @@ class RemoteHost:
         daemon: str | None = None,
     ) -> CommandResult:
         inner = list(argv) if daemon is None else self._daemon_argv(daemon, argv)
-        result = self._commands.run(inner, stdin=stdin, timeout_s=timeout_s, check=False)
+        result = self._servers().run(inner, stdin=stdin, timeout_s=timeout_s, check=False)
         shown = CommandResult(tuple(argv), result.returncode, result.stdout, result.stderr)
         if check and result.returncode != 0:
             raise CommandFailedError(self.name, shown)
@@ -330,9 +332,18 @@ class RemoteHost:
     def _unit(self, daemon: str) -> str:
         return self._units.unit(daemon)
 
+    def _servers(self) -> CommandServers:
+        """Those of the present epoch: the host ends all others when it hears of it."""
+        with self._choosing:
+            epoch = self._place.epoch()
+            if epoch != self._epoch:
+                self._epoch = epoch
+                self._commands.close()
+        return self._commands
+
     def _own_connection(self, argv: Sequence[str]) -> list[str]:
         place = self._place
-        inside = inside_argv(place.directory, place.image_id, argv, place.epoch)
+        inside = inside_argv(place.directory, place.image_id, argv, place.epoch())
         return ssh_argv(place.ssh, inside)
 
     def _explain_end(self, said: str) -> GrampusError:
@@ -341,15 +352,15 @@ class RemoteHost:
         if UNDECIDED in said:
             return RefusedError(
                 f"{self.name} obeys nobody: {said.strip()}.",
-                f"If `grampus site check NAME` says that this GRAMPUS_HOME controls the site, "
-                f"`grampus host add {self.name}` records that on the host.",
+                f"`grampus host add {self.name}` records the present controller epoch of the site "
+                "on the host.",
                 code="host-epoch",
             )
         if SUPERSEDED not in said:
             return explain_ssh(self._place.ssh, said)
         return SupersededError(
-            f"{self.name} obeys a later controller: {said.strip()}.",
-            "Another GRAMPUS_HOME has taken over the site. `grampus site check NAME` says which.",
+            f"{self.name} obeys a later controller epoch: {said.strip()}.",
+            "Run the command again. `grampus site check NAME` says why the epoch began.",
         )
 
     def _on_host(self, argv: Sequence[str], *, check: bool = True) -> CommandResult:

@@ -39,6 +39,7 @@ AT_RENAME: Mapping[str, str] = {
     "lab-monitoring": "is about no database",
     "site": "is about no database",
     "site-host": "is about no database",
+    "site-machine": "is about no database",
     "controller-epoch": "is about no database",
     "pool-removal-leave": "is about no database",
     "bench-own-cluster": "is about no database",

@@ -91,7 +91,7 @@ class Grampus:
 
     @property
     def generation(self) -> StateGeneration:
-        return StateGeneration(self.store, self.home)
+        return StateGeneration(self.store, self.home.root)
 
     @property
     def databases(self) -> DatabaseRecords:

@@ -328,7 +328,7 @@ def test_a_state_of_an_older_release_begins_a_generation(tmp_path: Path) -> None
 
 
 def test_a_state_in_memory_is_never_in_doubt(kept: Kept) -> None:
-    assert StateGeneration(Store(None), kept.home).is_known(LAB)
+    assert StateGeneration(Store(None), kept.home.root).is_known(LAB)
 
 
 def _stored(kind: str, name: str) -> StoredRecord:

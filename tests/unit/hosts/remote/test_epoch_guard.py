@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -157,7 +158,7 @@ def test_what_ended_a_connection_is_told(
 ) -> None:
     ssh = SshPlace("db1", "root", "10.0.5.11", 22, None, Path("/known_hosts"), Path("/control"))
     epoch = HostEpoch("1a2b3", 1, "a")
-    place = RemoteHostPlace("db1", "10.0.5.11", ssh, "/d", "1a2b3", "sid-1", "", epoch)
+    place = RemoteHostPlace("db1", "10.0.5.11", ssh, "/d", "1a2b3", "sid-1", "", lambda: epoch)
     monkeypatch.setattr(
         "grampus.hosts.remote.remote_host.ssh_argv",
         lambda _ssh, _argv: ["sh", "-c", 'echo "$1" >&2', "end", said],
@@ -166,3 +167,28 @@ def test_what_ended_a_connection_is_told(
         RemoteHost(place).run(["true"])
     if code is not None:
         assert getattr(raised.value, "code", None) == code
+
+
+def test_after_a_fence_commands_are_of_the_new_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this process has started on the host before would be ended there with the others."""
+    ssh = SshPlace("db1", "root", "10.0.5.11", 22, None, Path("/known_hosts"), Path("/control"))
+    now = [HostEpoch("1a2b3", 1, "a")]
+    place = RemoteHostPlace("db1", "10.0.5.11", ssh, "/d", "1a2b3", "sid-1", "", lambda: now[0])
+    server = "import os, sys; os.execvp(sys.argv[1], sys.argv[1:])"
+    started: list[str] = []
+
+    def ssh_argv(_: SshPlace, argv: list[str]) -> list[str]:
+        started.append(argv[argv.index("1a2b3") + 1])
+        return [sys.executable, "-c", server, *argv[argv.index("python3") :]]
+
+    monkeypatch.setattr("grampus.hosts.remote.remote_host.ssh_argv", ssh_argv)
+    host = RemoteHost(place)
+    try:
+        for _ in range(2):
+            host.run(["true"])
+        now[0] = HostEpoch("1a2b3", 2, "b")
+        for _ in range(2):
+            host.run(["true"])
+    finally:
+        host.close()
+    assert started == ["1", "2"]

@@ -1,0 +1,300 @@
+"""The state of a site is founded, joined and opened: the same for all machines."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grampus.core.errors import GrampusError, UsageError
+from grampus.databases.credentials import CredentialFiles
+from grampus.databases.users.user_files import UserFiles
+from grampus.sites import shared_state
+from grampus.sites.model import (
+    EPOCH_RECORD,
+    MACHINE_RECORD,
+    SITE_HOST_RECORD,
+    SITE_RECORD,
+    ControllerEpoch,
+    SiteHostSpec,
+    SiteMachine,
+    SiteSpec,
+    site_directory,
+)
+from grampus.sites.shared_state import (
+    SharedState,
+    found_state,
+    join_state,
+    known_hosts_file,
+    open_state,
+)
+from grampus.sites.site_key import (
+    SiteKey,
+    find_site_key,
+    parse_join_file,
+    site_key_file,
+    write_site_key,
+)
+from grampus.state.home import Home
+from grampus.state.log_port import StateUnansweredError
+from grampus.state.operations import OperationJournal
+from grampus.state.store import Store
+from tests.fakes.clock import NEW_YEAR, FakeClock
+from tests.fakes.state_log import FakeStateLog
+
+SITE = "prod"
+SPEC = SiteSpec(
+    name=SITE,
+    tag="1a2b3",
+    fsid="f",
+    user="grampus",
+    pool="shops",
+    image_name="sid",
+    image_id="sid-1",
+    image_digest="1" * 64,
+)
+HOST = SiteHostSpec(name="db1", address="10.0.5.11", ssh_user="root", ssh_address="db1")
+
+
+class World:
+    """Homes on machines, and the log in the cluster."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.log: Any = FakeStateLog()
+        self.clock = FakeClock()
+        self.told: list[str] = []
+
+    def home(self, name: str) -> Home:
+        return Home(self.directory / name)
+
+    def found(self, name: str) -> SharedState:
+        home = self.home(name)
+        former = Store(home.store_file)
+        return found_state(home, SPEC, self.log, self.clock, former)
+
+    def join(self, name: str, of: str) -> SharedState:
+        """By the key of another home."""
+        key = find_site_key(site_directory(self.home(of), SITE))
+        assert key is not None
+        write_site_key(site_directory(self.home(name), SITE), key)
+        return join_state(self.home(name), SITE, self.log, self.clock)
+
+    def open(self, name: str) -> SharedState:
+        return open_state(
+            *(self.home(name), SITE, self.log, self.clock),
+            command="db list",
+            on_silence=lambda error: self.told.append(error.problem),
+        )
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def credentials(state: SharedState) -> CredentialFiles:
+    return CredentialFiles(state.home.secrets_dir(SITE), state.home.shared)
+
+
+def files(home: Home) -> dict[str, str]:
+    directory = home.secrets_dir(SITE)
+    found = (path for path in sorted(directory.rglob("*")) if path.is_file())
+    return {str(path.relative_to(directory)): path.read_text() for path in found}
+
+
+def test_a_machine_that_joins_has_all_records(world: World) -> None:
+    first = world.found("a")
+    first.store.put(SITE_HOST_RECORD, SITE, "db1", HOST)
+    second = world.join("b", of="a")
+    assert second.store.get(SITE_RECORD, SITE, SITE, SiteSpec) == SPEC
+    assert second.store.all(SITE_HOST_RECORD, SITE, SiteHostSpec) == {"db1": HOST}
+    assert second.epochs.own() == first.epochs.own()
+    again = world.open("a")
+    machines = again.store.all(MACHINE_RECORD, SITE, SiteMachine).values()
+    assert {one.home for one in machines} == {str(world.directory / name) for name in "ab"}
+
+
+def test_passwords_are_the_same_everywhere_and_sealed_in_the_cluster(world: World) -> None:
+    first = world.found("a")
+    second = world.join("b", of="a")
+    made = credentials(first).ensure("shop")
+    credentials(first).write_client_files("shop", f"ssl-ca={first.home.root}/ca", "CA")
+    second.store.catch_up()
+    assert credentials(second).load("shop") == made
+    option_file = credentials(second).option_file("shop")
+    assert option_file.read_text() == f"ssl-ca={second.home.root}/ca"
+    assert stat.S_IMODE(option_file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(option_file.parent.stat().st_mode) == 0o700
+    in_cluster = "".join(world.log.entries.values())
+    assert made.password.get_secret_value() not in in_cluster
+    assert "ssl-ca" not in in_cluster
+
+
+def test_changes_of_secrets_reach_the_others(world: World) -> None:
+    first, second = world.found("a"), world.join("b", of="a")
+    here, there = credentials(first), credentials(second)
+    here.ensure("shop")
+    following = here.ensure_next("shop")
+    second.store.catch_up()
+    there.settle_next("shop")
+    first.store.catch_up()
+    assert (here.load("shop"), here.find_next("shop")) == (following, None)
+    users = UserFiles(here, "shop")
+    users.ensure_next("app")
+    here.ensure_moved("shop", "store")
+    second.store.catch_up()
+    assert files(second.home) == files(first.home)
+    assert set(files(first.home)) == {"store.json", "store.users/app.next"}
+    there.ensure_absent("store")
+    first.store.catch_up()
+    assert files(first.home) == files(second.home) == {}
+    assert not here.users_directory("store").exists()
+
+
+def test_a_secret_is_shared_before_it_is_used_here(world: World) -> None:
+    """Without the cluster nobody is told a password that only one machine knows."""
+    state = world.found("a")
+    world.log.is_down = True
+    with pytest.raises(StateUnansweredError):
+        credentials(state).ensure("shop")
+    assert not credentials(state).are_there("shop")
+
+
+def test_an_operation_of_one_machine_is_found_by_the_other(world: World) -> None:
+    first, second = world.found("a"), world.join("b", of="a")
+    OperationJournal(first.store, world.clock).begin("db.create", SITE, "shop", {"x": 1})
+    second.store.catch_up()
+    (found,) = OperationJournal(second.store, world.clock).unfinished(SITE)
+    assert (found.subject, found.spec) == ("shop", {"x": 1})
+
+
+def test_a_cluster_is_adopted_once(world: World) -> None:
+    world.found("a")
+    world.found("a").close()
+    with pytest.raises(GrampusError) as refused:
+        world.found("b")
+    assert refused.value.code == "site-joined-elsewhere"
+    assert "grampus site key prod" in refused.value.remedy
+
+
+def test_only_an_adopted_cluster_is_joined(world: World) -> None:
+    write_site_key(site_directory(world.home("b"), SITE), SiteKey.make())
+    with pytest.raises(GrampusError) as refused:
+        join_state(world.home("b"), SITE, world.log, world.clock)
+    assert refused.value.code == "site-not-adopted"
+
+
+def test_founding_is_continued_wherever_it_was_interrupted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each write of the cluster is the last one once, before and after it is done."""
+    create, append = world.log.create, world.log.append
+    for number in range(8):
+        done = 0
+
+        def counted(request: Any, number: int = number) -> Any:
+            def call(*arguments: Any) -> Any:
+                nonlocal done
+                done += 1
+                if done == number // 2 + 1 and number % 2 == 0:
+                    raise KeyboardInterrupt
+                answer = request(*arguments)
+                if done == number // 2 + 1:
+                    raise KeyboardInterrupt
+                return answer
+
+            return call
+
+        monkeypatch.setattr(world.log, "create", counted(create))
+        monkeypatch.setattr(world.log, "append", counted(append))
+        with pytest.raises(KeyboardInterrupt):
+            world.found("a")
+        monkeypatch.setattr(world.log, "create", create)
+        monkeypatch.setattr(world.log, "append", append)
+        state = world.found("a")
+        own = state.epochs.own()
+        assert own is not None
+        assert own.number == 1
+        assert state.store.get(SITE_RECORD, SITE, SITE, SiteSpec) == SPEC
+        assert len(state.store.all(MACHINE_RECORD, SITE, SiteMachine)) == 1
+        state.close()
+        world.log.remove()
+
+
+def test_a_site_of_an_earlier_release_moves_into_the_cluster(world: World) -> None:
+    home = world.home("a")
+    former = Store(home.store_file)
+    former.put(SITE_RECORD, SITE, SITE, SPEC)
+    former.put(SITE_HOST_RECORD, SITE, "db1", HOST)
+    epoch = ControllerEpoch(number=4, id="x", machine="m", machine_id="", since=NEW_YEAR)
+    former.put(EPOCH_RECORD, SITE, SITE, epoch)
+    former.put(SITE_HOST_RECORD, "other", "db1", HOST)
+    OperationJournal(former, world.clock).begin("db.create", SITE, "shop", {})
+    kept = CredentialFiles(home.secrets_dir(SITE)).ensure("shop")
+    (site_directory(home, SITE)).mkdir(parents=True)
+    (site_directory(home, SITE) / "known_hosts").write_text("db1 KEY\n")
+    state = world.found("a")
+    own = state.epochs.own()
+    assert own is not None
+    assert own.number == 5, "hosts have seen the earlier ones"
+    joined = world.join("b", of="a")
+    assert joined.store.all(SITE_HOST_RECORD, SITE, SiteHostSpec) == {"db1": HOST}
+    assert len(OperationJournal(joined.store, world.clock).unfinished(SITE)) == 1
+    assert credentials(joined).load("shop") == kept
+    assert known_hosts_file(joined.home, SITE).read_text() == "db1 KEY\n"
+    assert former.all(SITE_HOST_RECORD, SITE, SiteHostSpec) == {}
+    assert former.get(SITE_RECORD, SITE, SITE, SiteSpec) == SPEC
+    assert former.names(SITE_HOST_RECORD, "other") == ["db1"]
+    assert OperationJournal(former, world.clock).unfinished(SITE) == []
+
+
+def test_a_lost_site_key_is_replaced_where_the_passwords_are(world: World) -> None:
+    state = world.found("a")
+    made = credentials(state).ensure("shop")
+    world.join("b", of="a").close()
+    state.close()
+    site_key_file(site_directory(world.home("a"), SITE)).unlink()
+    with pytest.raises(GrampusError) as refused:
+        world.open("a")
+    assert refused.value.code == "no-site-key"
+    world.found("a").close()
+    # The other machine has to join again, and is told so.
+    with pytest.raises(GrampusError) as told:
+        world.open("b")
+    assert told.value.code == "bad-secret"
+    assert credentials(world.join("b", of="a")).load("shop") == made
+
+
+def test_without_the_cluster_the_copy_is_shown(world: World) -> None:
+    state = world.found("a")
+    state.store.put(SITE_HOST_RECORD, SITE, "db1", HOST)
+    state.close()
+    world.log.is_down = True
+    opened = world.open("a")
+    assert world.told == ["The cluster does not answer."]
+    assert opened.store.names(SITE_HOST_RECORD, SITE) == ["db1"]
+
+
+def test_a_secret_stays_in_its_directory(world: World) -> None:
+    """Whoever may write to the pool is not to write to files elsewhere."""
+    state = world.found("a")
+    row = ("prod", "../../evil", SiteKey.make().seal("x"))
+    with pytest.raises(GrampusError, match="outside"):
+        state.store.change(
+            lambda connection: connection.execute("INSERT INTO secrets VALUES (?, ?, ?)", row)
+        )
+
+
+@pytest.mark.parametrize("text", ["", "{}", "no json", '{"site": 1}'])
+def test_a_file_that_describes_no_site(text: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_join_file(text)
+    assert refused.value.code == "bad-join-file"
+
+
+def test_the_state_is_in_the_directory_of_the_site(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    assert shared_state.state_file(home, SITE).parent == site_directory(home, SITE)
