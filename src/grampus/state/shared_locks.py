@@ -10,6 +10,7 @@ row of the same machine was left by a process that has ended.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import secrets
 import sqlite3
@@ -18,10 +19,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Protocol
 
 from grampus.core.clock import Clock, format_moment
 from grampus.core.errors import GrampusError, RefusedError
+from grampus.state.generation import BOOT_ID
+from grampus.state.home import read_if_there
 from grampus.state.locks import describe_lock
 from grampus.state.replicated import ReplicatedStore
 from grampus.state.store import Store
@@ -46,7 +50,7 @@ _RELEASE = "DELETE FROM held WHERE lab = ? AND name = ? AND holder = ?"
 _ELSEWHERE = (
     "SELECT machine FROM held WHERE lab = :lab AND (name GLOB '*.' || :lab || '.' || :subject "
     "OR name GLOB '*.' || :lab || '.' || :subject || '.*') "
-    "AND holder NOT GLOB (SELECT member FROM replica) || '.*' LIMIT 1"
+    "AND holder NOT GLOB (SELECT member FROM replica) || '-*' LIMIT 1"
 )
 _log = logging.getLogger("grampus.locks")
 
@@ -63,7 +67,7 @@ class Holder:
 
     @property
     def member(self) -> str:
-        """The copy of the state that it works with."""
+        """The copy of the state that it works with, on the machine where it does."""
         return self.id.partition(".")[0]
 
 
@@ -132,7 +136,7 @@ class SharedLocks:
     """The locks of one site, as one command takes them.
 
     `fence` supersedes every other holder, and removes their locks; it is told why. `tell` has what
-    a user is told meanwhile.
+    a user is told meanwhile. `copy_tag` is of the file of `store`, by default as it is here.
     """
 
     def __init__(
@@ -148,6 +152,7 @@ class SharedLocks:
         tell: Callable[[str], None] = lambda _: None,
         silence: Silence = _silence,
         process: str = _PROCESS,
+        copy_tag: str = "",
     ) -> None:
         self._store = store
         self._site = site
@@ -158,7 +163,7 @@ class SharedLocks:
         self._fence = fence
         self._tell = tell
         self._silence = silence
-        self._member = store.member_id()
+        self._member = f"{store.member_id()}-{copy_tag or _tag_of(store.file)}"
         # What all locks of this process have in common; `epochs` keeps them.
         self.process = f"{self._member}.{process}"
         self.id = f"{self.process}.{secrets.token_hex(4)}"
@@ -273,3 +278,11 @@ class SharedLocks:
 def _parse(row: sqlite3.Row) -> Holder:
     since = datetime.fromisoformat(row["since"])
     return Holder(row["holder"], row["machine"], bool(row["shared"]), since, row["what"])
+
+
+def _tag_of(file: Path) -> str:
+    """Of one file on one machine since its boot: a copy of the file elsewhere, also that of a
+    virtual machine, is not the same holder. Locks from before a boot are those of a silent one.
+    """
+    boot = (read_if_there(BOOT_ID) or "").strip()
+    return hashlib.sha256(f"{boot}\0{file}".encode()).hexdigest()[:6]

@@ -101,6 +101,11 @@ class Store:
         return True
 
     @property
+    def file(self) -> Path:
+        """Where it is kept; a name of no file, of one in memory."""
+        return Path(self._file)
+
+    @property
     def is_file(self) -> bool:
         """Whether it lasts; else it is in memory alone."""
         return isinstance(self._file, Path)

@@ -46,7 +46,7 @@ class Site:
         store.catch_up()
         return store
 
-    def locks(self, machine: str) -> SharedLocks:
+    def locks(self, machine: str, *, copy_tag: str = "") -> SharedLocks:
         """Those of one command on a machine."""
         store = self.copy(machine)
 
@@ -62,6 +62,7 @@ class Site:
             tell=self.told.append,
             silence=Silence(),
             process=token_hex(4),
+            copy_tag=copy_tag,
         )
 
     def silence(self, machine: str) -> None:
@@ -125,6 +126,15 @@ def test_on_one_machine_the_file_decides(site: Site) -> None:
         assert find_machine_at(site.copy("b"), "prod", "shop") == "a"
         assert find_machine_at(site.copy("a"), "prod", "shop") is None
     assert find_machine_at(site.copy("b"), "prod", "shop") is None
+
+
+def test_a_copy_of_a_machine_is_another_one(site: Site) -> None:
+    """Somebody copied GRAMPUS_HOME, or the virtual machine. Both have the same id."""
+    a, copy = site.locks("a", copy_tag="111111"), site.locks("a", copy_tag="222222")
+    with held(a), pytest.raises(RefusedError), held(copy, timeout_s=0):
+        pass
+    with held(copy, timeout_s=0):
+        pass
 
 
 def test_a_silent_holder_is_fenced_after_a_while(site: Site) -> None:

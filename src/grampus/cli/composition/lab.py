@@ -232,7 +232,8 @@ class LabSession:
     def close(self) -> None:
         """Release the store and what waits on the hosts, for whoever makes many sessions."""
         self._close_hosts()
-        for store in (self._store, self._home_store):
+        shared = None if self._shared is None else self._shared.store
+        for store in (self._store, shared, self._home_store):
             if store is not None:
                 store.close()
         if self._shared is not None and self._kept_fleet is None:
