@@ -39,6 +39,7 @@ from grampus.volumes.decide_namespace import decide_capabilities
 from grampus.volumes.model import VolumeRecord, VolumeSpec
 from tests.system.command_line import CommandLine
 from tests.system.lab_machine import LabMachine
+from tests.system.machine import wait_for
 
 POOL, IMAGE, CLONE = "databases", "shop.0a1b2c3d/shop", "copy.0a1b2c3e/copy"
 RECORD = VolumeRecord(
@@ -226,6 +227,33 @@ def test_the_log_of_a_state_takes_one_writer_at_a_time(
         assert second.read(0) is None
         assert second.beats() == {}
     assert "grampus.trial." not in admin.ok("rados", "--pool", POOL, "ls")
+
+
+def test_a_full_pool_takes_changes_of_the_state(
+    runner: SiteClusterRunner, admin: LabMachine
+) -> None:
+    """Else nothing could be deleted from it."""
+
+    def is_full() -> bool:
+        found = admin.ceph("osd", "dump")["pools"]
+        return any("full" in pool["flags_names"] for pool in found if pool["pool_name"] == POOL)
+
+    log = StateLog("trial", lambda: runner.answering(program_argv(POOL, "trial")))
+    with closing(log):
+        assert log.create("log-1")
+        # A pool without data is never full.
+        admin.ok("sh", "-c", f"head -c 65536 /dev/zero | rados --pool {POOL} put filler -")
+        admin.ok("ceph", "osd", "pool", "set-quota", POOL, "max_bytes", "1")
+        try:
+            wait_for(is_full, "the pool to be full")
+            assert log.append("log-1", 0, "one " * 10_000)
+            log.beat("a", "1")
+            assert log.beats() == {"a": "1"}
+            log.remove()
+        finally:
+            admin.ok("ceph", "osd", "pool", "set-quota", POOL, "max_bytes", "0")
+            wait_for(lambda: not is_full(), "the pool to have room again")
+            admin.ok("rados", "--pool", POOL, "rm", "filler")
 
 
 def test_a_log_in_a_pool_of_others_names_the_missing_right(runner: SiteClusterRunner) -> None:

@@ -411,7 +411,7 @@ def test_a_silent_machine_is_fenced_and_changes_nothing_any_more(site: Site, sec
         shown = second.line.json("operation", "list", "--last", "1")["operations"]
         assert [one["state"] for one in shown] == ["running"]
         restarted = second.line.ok("db", "restart", NAME, timeout_s=120)
-        assert "no sign of life" in restarted.stderr
+        assert "sends no heartbeat" in restarted.stderr
         wait_for(serve.has_ended, "the first controller to end")
         told = serve.events()[-1]
         assert (told["kind"], told["details"]["code"]) == ("failed", "superseded")

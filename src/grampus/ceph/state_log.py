@@ -1,7 +1,7 @@
 """The state of a site as a log of changes in its pool, for all who work on the site.
 
-`grampus.SITE.state` is an object with the log, `grampus.SITE.state.alive` one with the signs of
-life of those who hold locks (`ceph/state_log_program.py`). RADOS appends an entry only behind the
+`grampus.SITE.state` is an object with the log, `grampus.SITE.state.alive` one with the heartbeats
+of those who hold locks (`ceph/state_log_program.py`). RADOS appends an entry only behind the
 one that its writer has seen, so all read the same changes in the same order.
 
 Failure and recovery: an answer that is lost leaves it open whether the entry was appended; who
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from importlib import resources
 from typing import Any, Protocol
 
+from grampus.ceph.ports import CommandOutput
 from grampus.core.errors import GrampusError
 from grampus.state.log_port import LogPart, StateUnansweredError
 
@@ -24,23 +25,12 @@ _FAILED, _DENIED = 1, 77
 _TIMEOUT_S = 40.0
 
 
-class _Answer(Protocol):
-    @property
-    def returncode(self) -> int: ...
-
-    @property
-    def stdout(self) -> str: ...
-
-    @property
-    def stderr(self) -> str: ...
-
-
 class _Servers(Protocol):
     """As `CommandServers`."""
 
     def run(
         self, argv: list[str], *, stdin: str | None, timeout_s: float, check: bool
-    ) -> _Answer: ...
+    ) -> CommandOutput: ...
 
     def close(self) -> None: ...
 
@@ -92,16 +82,16 @@ class StateLog:
         return found
 
     def beat(self, holder: str, value: str) -> None:
-        """Give a sign of life; with an empty value, the last one."""
+        """Send a heartbeat; with an empty value, the holder has ended."""
         self._ask("beat", holder, value)
 
     def beats(self) -> dict[str, str]:
-        """The last sign of life of each holder of locks."""
+        """The last heartbeat of each holder of locks."""
         found: dict[str, str] = self._ask("beats")
         return found
 
     def remove(self) -> None:
-        """Remove the log, its snapshot and the signs of life."""
+        """Remove the log, its snapshot and the heartbeats."""
         self._ask("remove")
 
     def close(self) -> None:

@@ -52,6 +52,8 @@ class StateObject:
         )
         self._cluster.connect()
         self._pool = self._cluster.open_ioctx(pool)
+        # A full pool takes changes of the omap, without which nothing could be deleted from it.
+        self._pool.set_osdmap_full_try()
 
     def read(self, after: str) -> Any:
         """The log's id, base and head, and the entries behind a number; None: there is no log."""
@@ -74,6 +76,10 @@ class StateObject:
 
     def create(self, log: str) -> Any:
         """Whether an empty log was created; False: there is one."""
+        # A pool that is full later takes no new object.
+        with self.rados.WriteOpCtx() as operation:
+            operation.new(self.rados.LIBRADOS_CREATE_IDEMPOTENT)
+            self._pool.operate_write_op(operation, self._name + ".alive")
         with self.rados.WriteOpCtx() as operation:
             operation.new(self.rados.LIBRADOS_CREATE_EXCLUSIVE)
             self._pool.set_omap(operation, ("log", "base", "head"), (log.encode(), b"0", b"0"))

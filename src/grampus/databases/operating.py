@@ -41,7 +41,7 @@ from grampus.hosts.port import Fleet, HostUnreachableError
 from grampus.operations.operation_type import NOT_RECOVERED, DocumentT
 from grampus.operations.runner import OperationRunner, Subject
 from grampus.state.home import Home
-from grampus.state.locks import hold_lock, settling_patience_s
+from grampus.state.locks import hold_lock, recovery_patience_s
 from grampus.state.operations import Operation
 from grampus.state.store import Store
 
@@ -222,7 +222,7 @@ class DatabaseOperations:
 
         def recover(operation: Operation) -> list[str]:
             name, lane = _place(operation)
-            with self.locked(name, lane=lane, timeout_s=settling_patience_s(self.home)):
+            with self.locked(name, lane=lane, timeout_s=recovery_patience_s(self.home)):
                 return self.settle(name, lane=lane)
 
         sentences = self.runner.recover_all(

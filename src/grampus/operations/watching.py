@@ -169,7 +169,7 @@ class OperationWatch:
         is_alive = not is_over and process is not None and process.id.is_alive()
         machine = None
         if not is_over and not is_alive:
-            machine = find_machine_at(self._store, self._lab, operation.subject)
+            machine = find_machine_at(self._store, self._lab, operation.subject, operation.kind)
         state = classify_state(operation, is_alive=is_alive or machine is not None)
         return OperationView(operation, state, process, machine)
 

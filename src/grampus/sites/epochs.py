@@ -11,6 +11,7 @@ Failure and recovery: an epoch is one change of the shared state, which is made 
 
 from __future__ import annotations
 
+import logging
 import platform
 import secrets
 import sqlite3
@@ -24,6 +25,7 @@ from grampus.sites.model import EPOCH_RECORD, ControllerEpoch
 from grampus.state.home import read_if_there
 from grampus.state.replicated import ReplicatedStore
 
+_log = logging.getLogger("grampus.sites")
 _MACHINE_ID = Path("/etc/machine-id")
 _GET = "SELECT body FROM records WHERE kind = ? AND lab = ? AND name = ?"
 _PUT = (
@@ -125,6 +127,7 @@ class SiteEpochs:
         finally:
             self._store.require = self._require_in
         self._process[self._copy] = made
+        _log.info("epoch.begun", extra={"site": self._site, "epoch": made.number, "why": made.why})
         return made
 
     def check(self) -> Check:

@@ -24,6 +24,7 @@ from grampus.sites.epochs import SiteEpochs, observe_machine
 from grampus.sites.model import (
     EPOCH_RECORD,
     MACHINE_RECORD,
+    SITE_HOST_RECORD,
     SITE_RECORD,
     ControllerEpoch,
     SiteMachine,
@@ -140,11 +141,20 @@ def found_state(
         if is_key_lost:
             _keep_secrets(home, site, state)
         note_machine(state, home, site, clock)
-        store.put(SITE_RECORD, site, site, spec)
+        store.put(SITE_RECORD, site, site, _keep_image(store, spec))
         return state
     except BaseException:
         store.close()
         raise
+
+
+def _keep_image(store: Store, spec: SiteSpec) -> SiteSpec:
+    """Hosts have the image of the site, which another machine may have changed meanwhile."""
+    known = store.get(SITE_RECORD, spec.name, spec.name, SiteSpec)
+    if known is None or not store.names(SITE_HOST_RECORD, spec.name):
+        return spec
+    names = ("image_name", "image_id", "image_digest")
+    return spec.model_copy(update={name: getattr(known, name) for name in names})
 
 
 def join_state(home: Home, site: str, log: StateLog, clock: Clock) -> SharedState:
@@ -203,15 +213,11 @@ def _with_epoch(
         *(store, site, log, clock),
         machine=machine.name,
         what=command,
-        fence=lambda why: _begin(epochs, why, locks.process),
+        fence=lambda why: epochs.begin(why, holder=locks.process),
         tell=tell,
     )
     shared = SharedHome(home, site, store, key, locks)
     return SharedState(store, replace(home, shared=shared), epochs, log)
-
-
-def _begin(epochs: SiteEpochs, why: str, holder: str) -> None:
-    epochs.begin(why, holder=holder)
 
 
 def _move(home: Home, site: str, former: Store, state: SharedState) -> None:

@@ -32,11 +32,21 @@ class SiteRecords:
 
     def all(self) -> list[SiteSpec]:
         """All sites, by name."""
-        return list(self._store.all(SITE_RECORD, None, SiteSpec).values())
+        known = self._store.all(SITE_RECORD, None, SiteSpec).values()
+        return [self._present(spec) for spec in known]
 
     def find(self, name: str) -> SiteSpec | None:
-        """The site of that name; None: there is none."""
-        return self._store.get(SITE_RECORD, name, name, SiteSpec)
+        """The site of that name; None: there is no site of that name."""
+        known = self._store.get(SITE_RECORD, name, name, SiteSpec)
+        return None if known is None else self._present(known)
+
+    def _present(self, known: SiteSpec) -> SiteSpec:
+        """The site as its state has it: other machines may have changed it since it was adopted."""
+        state = self._state_of(known.name)
+        if state is None:
+            return known
+        with closing(state):
+            return state.get(SITE_RECORD, known.name, known.name, SiteSpec) or known
 
     def get(self, name: str) -> SiteSpec:
         """The site of that name. Raises NotFoundError."""

@@ -14,12 +14,12 @@ from grampus.state.home import Home
 
 # Of what all homes on this machine share.
 MACHINE_LOCKS = Path("/run/lock")
-# The first words of locks that do not concern other machines. A whole site is changed by one
-# transaction of its state.
-_OF_ONE_MACHINE = frozenset({"lab", "fault", "bench", "backup-keys", "volume-keys"})
+# The first words of locks that do not concern other machines.
+_OF_ONE_MACHINE = frozenset({"fault", "bench", "backup-keys", "volume-keys"})
+_WHOLE = "lab"
 
 
-def settling_patience_s(home: Home) -> float:
+def recovery_patience_s(home: Home) -> float:
     """How long to wait for the lock of what was left unfinished.
 
     Whoever is at it on this machine lives. On another one, that is known only after a moment.
@@ -42,12 +42,21 @@ def hold_lock(
     except OSError as error:
         raise home.unusable(error) from error
     beyond = (
-        nullcontext()
-        if home.shared is None or name.split(".")[0] in _OF_ONE_MACHINE
-        else home.shared.hold(name, shared=shared, timeout_s=timeout_s)
+        home.shared.hold(name, shared=shared, timeout_s=timeout_s)
+        if home.shared is not None and _concerns_others(name, shared=shared)
+        else nullcontext()
     )
     with _holding(descriptor, name, clock, shared=shared, timeout_s=timeout_s), beyond:
         yield
+
+
+def _concerns_others(name: str, *, shared: bool) -> bool:
+    """Whether a lock is held against other machines.
+
+    Who shares a whole site with others holds the locks of what it works on.
+    """
+    first = name.partition(".")[0]
+    return not shared if first == _WHOLE else first not in _OF_ONE_MACHINE
 
 
 @contextmanager

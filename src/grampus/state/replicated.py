@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterable
@@ -54,6 +55,8 @@ _FORGET = "DELETE FROM applied WHERE position <= ?"
 _KNOWN = "SELECT 1 FROM applied WHERE entry = ?"
 _CHANGED = "SELECT DISTINCT t, k1, k2, k3 FROM temp.changed_rows"
 
+_logger = logging.getLogger("grampus.state")
+
 ResultT = TypeVar("ResultT")
 # Rows of one change: table, key, and the columns, or None of a row that is gone.
 Row = tuple[str, tuple[Any, ...], dict[str, Any] | None]
@@ -62,7 +65,7 @@ Row = tuple[str, tuple[Any, ...], dict[str, Any] | None]
 class ReplicatedStore(Store):
     """A `Store` whose shared tables are a copy of a site's state.
 
-    `on_secret` is told of each row of `secrets` that this copy gets (name; content, or None),
+    `on_secret` is called with each row of `secrets` that this copy gets (name; content, or None),
     before it is committed. `require` is called with the connection before a change is appended,
     and raises if this process must not change anything.
     """
@@ -183,7 +186,7 @@ class ReplicatedStore(Store):
             text = json.dumps({"format": FORMAT, "entry": entry, "rows": rows})
             is_appended = self._log.append(log, position, text)
             if is_appended:
-                self._settle(connection, position + 1, entry, rows)
+                self._note_applied(connection, position + 1, entry, rows)
                 connection.commit()
             else:
                 del results[entry]
@@ -215,16 +218,19 @@ class ReplicatedStore(Store):
             for number, text in part.entries:
                 entry, rows = _parse(text)
                 _apply(connection, rows)
-                self._settle(connection, number, entry, rows)
+                self._note_applied(connection, number, entry, rows)
             last = part.entries[-1][0] if part.entries else position
             whole = None
             if last == part.head and last - part.base >= COMPACT_AFTER:
                 whole = json.dumps({"format": FORMAT, "entry": "", "rows": _all(connection)})
         if whole is not None:
-            self._log.compact(log, part.base, last, whole)
+            try:
+                self._log.compact(log, part.base, last, whole)
+            except GrampusError as error:  # a full pool takes no snapshot; the log serves, too
+                _logger.info("state.not-compacted", extra={"error": str(error)})
         return last == part.head
 
-    def _settle(
+    def _note_applied(
         self, connection: sqlite3.Connection, number: int, entry: str, rows: Iterable[Row]
     ) -> None:
         for table, key, columns in rows:
@@ -241,7 +247,7 @@ class ReplicatedStore(Store):
             (table, key, None) for table, key, _ in _all(connection) if (table, key) not in known
         ]
         _apply(connection, [*gone, *rows])
-        self._settle(connection, base, "", [*gone, *rows])
+        self._note_applied(connection, base, "", [*gone, *rows])
 
     def _place(self, connection: sqlite3.Connection) -> tuple[str, int]:
         row = connection.execute(_PLACE).fetchone()

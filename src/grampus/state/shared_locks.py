@@ -1,7 +1,7 @@
 """Locks between machines that work on the same site, kept in its shared state.
 
 A lock is a row of the state (`replicated.py`), so it is taken in the same order as all other
-changes. Its holder gives a sign of life every few seconds. A holder that has been silent for long
+changes. Its holder sends a heartbeat every few seconds. A holder that has been silent for long
 enough is fenced before its locks are broken: nothing that it has begun can change anything then.
 
 On one machine the lock's file (`locks.py`) is held first. Whoever holds that alone knows that every
@@ -30,7 +30,7 @@ from grampus.state.locks import describe_lock
 from grampus.state.replicated import ReplicatedStore
 from grampus.state.store import Store
 
-# A sign of life is one small write; who meets a lock waits for the next one to know that its holder
+# A heartbeat is one small write; who meets a lock waits for the next one to know that its holder
 # lives. Silence must outlast the failover of an OSD, during which nobody can write. On hosts,
 # commands whose machine is silent end after 20 s (`hosts/command_server`), so nothing of a silent
 # holder runs there any more.
@@ -38,9 +38,12 @@ BEAT_EVERY_S, SILENT_S = 2.0, 30.0
 # Who has not looked for so long cannot tell a silent holder from a cluster that did not answer.
 LOOK_WITHIN_S = 10.0
 _LOOK_EVERY_S = 0.5
-# A holder that is silent for so long is told of to the user who waits.
+# The user who waits is told after this time that a holder is silent.
 _TOLD_AFTER_S = 3 * BEAT_EVERY_S
-_HOLDERS = "SELECT * FROM held WHERE lab = ? AND name = ? ORDER BY since"
+# Who holds the whole site keeps all others from it, and waits for all; a controller that runs does
+# not matter, because each of its jobs takes the locks that it needs.
+_HOLDERS = "SELECT * FROM held WHERE lab = ? AND name IN (?, 'lab.' || lab) ORDER BY since"
+_ALL_HOLDERS = "SELECT * FROM held WHERE lab = ? AND name NOT GLOB 'serve.*' ORDER BY since"
 _TAKE = (
     "INSERT INTO held (lab, name, holder, machine, shared, since, what) "
     "VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -49,7 +52,7 @@ _RELEASE = "DELETE FROM held WHERE lab = ? AND name = ? AND holder = ?"
 # The locks of a subject are named after it, whatever the part of Grampus and the lane.
 _ELSEWHERE = (
     "SELECT machine FROM held WHERE lab = :lab AND (name GLOB '*.' || :lab || '.' || :subject "
-    "OR name GLOB '*.' || :lab || '.' || :subject || '.*') "
+    "OR name GLOB '*.' || :lab || '.' || :subject || '.*' OR name = :beside) "
     "AND holder NOT GLOB (SELECT member FROM replica) || '-*' LIMIT 1"
 )
 _log = logging.getLogger("grampus.locks")
@@ -59,6 +62,7 @@ _log = logging.getLogger("grampus.locks")
 class Holder:
     """Somebody who holds a lock."""
 
+    name: str  # of the lock
     id: str  # MEMBER.PROCESS.SESSION
     machine: str
     shared: bool
@@ -85,7 +89,7 @@ class HeldElsewhereError(RefusedError):
         self.machine = holder.machine
 
 
-class SignsOfLife(Protocol):
+class Heartbeats(Protocol):
     """As `ceph.state_log.StateLog`."""
 
     def beat(self, holder: str, value: str) -> None: ...
@@ -97,11 +101,13 @@ class Silence:
     """For how long holders have been silent, as far as this process has looked."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[str, float]] = {}  # the sign, and since when it is the same
+        self._seen: dict[
+            str, tuple[str, float]
+        ] = {}  # the heartbeat, and since when it is the last
         self._looked_s: float | None = None
 
-    def observe(self, holder: str, sign: str, now_s: float) -> float:
-        """Seconds since the sign is the same; empty: there is none.
+    def observe(self, holder: str, beat: str, now_s: float) -> float:
+        """Seconds since the last heartbeat; empty: there is none.
 
         Looks far apart tell nothing about the time between them.
         """
@@ -109,8 +115,8 @@ class Silence:
             self._seen.clear()
         self._looked_s = now_s
         known = self._seen.get(holder)
-        if known is None or known[0] != sign:
-            self._seen[holder] = sign, now_s
+        if known is None or known[0] != beat:
+            self._seen[holder] = beat, now_s
         return now_s - self._seen[holder][1]
 
 
@@ -125,10 +131,12 @@ def decide_conflict(held: list[Holder], member: str, *, shared: bool) -> Holder 
     return next((one for one in others if not (shared and one.shared)), None)
 
 
-def find_machine_at(store: Store, site: str, subject: str) -> str | None:
-    """The other machine that holds a lock on a database or volume; None: none, as in a lab."""
+def find_machine_at(store: Store, site: str, subject: str, kind: str) -> str | None:
+    """The other machine that is at an operation of a kind on a subject; None: none, as in a lab."""
+    beside = f"hosts.{site}" if kind.startswith("host.") else ""
+    values = {"lab": site, "subject": subject, "beside": beside}
     with store.transaction() as connection:
-        row = connection.execute(_ELSEWHERE, {"lab": site, "subject": subject}).fetchone()
+        row = connection.execute(_ELSEWHERE, values).fetchone()
     return None if row is None else row["machine"]
 
 
@@ -143,12 +151,12 @@ class SharedLocks:
         self,
         store: ReplicatedStore,
         site: str,
-        signs: SignsOfLife,
+        heartbeats: Heartbeats,
         clock: Clock,
         *,
         machine: str,
         what: str,
-        fence: Callable[[str], None],
+        fence: Callable[[str], object],
         tell: Callable[[str], None] = lambda _: None,
         silence: Silence = _silence,
         process: str = _PROCESS,
@@ -156,7 +164,7 @@ class SharedLocks:
     ) -> None:
         self._store = store
         self._site = site
-        self._signs = signs
+        self._heartbeats = heartbeats
         self._clock = clock
         self._machine = machine
         self._what = what
@@ -190,22 +198,22 @@ class SharedLocks:
 
     def _take(self, name: str, *, shared: bool, timeout_s: float) -> None:
         deadline_s = self._clock.monotonic_s() + timeout_s
-        heard: dict[str, str] = {}  # the first sign of each holder that was met
+        heard: dict[str, str] = {}  # the first heartbeat of each holder that was met
         told: set[str] = set()
         while (holder := self._store.change(self._taking(name, shared=shared))) is not None:
-            sign = self._signs.beats().get(holder.id, "")
+            beat = self._heartbeats.beats().get(holder.id, "")
             now_s = self._clock.monotonic_s()
-            silent_s = self._silence.observe(holder.id, sign, now_s)
+            silent_s = self._silence.observe(holder.id, beat, now_s)
             # Who waits at all waits until it is known whether the holder lives.
-            is_alive = heard.setdefault(holder.id, sign) != sign
+            is_alive = heard.setdefault(holder.id, beat) != beat
             if silent_s >= _TOLD_AFTER_S and holder.id not in told:
                 told.add(holder.id)
                 self._tell(
-                    f"`{holder.what}` on {holder.machine} holds a lock and gives no sign of life. "
+                    f"`{holder.what}` on {holder.machine} holds a lock and sends no heartbeat. "
                     f"It is fenced after {SILENT_S:g} s."
                 )
             if silent_s >= SILENT_S:
-                self._fence(f"`{holder.what}` on {holder.machine} gave no sign of life")
+                self._fence(f"`{holder.what}` on {holder.machine} sent no heartbeat")
             elif now_s >= deadline_s and (timeout_s == 0 or is_alive):
                 raise HeldElsewhereError(name, holder)
             else:
@@ -214,14 +222,21 @@ class SharedLocks:
     def _taking(self, name: str, *, shared: bool) -> Callable[[sqlite3.Connection], Holder | None]:
         place = (self._site, name)
         since = self._clock.now().isoformat()
+        is_whole = name == f"lab.{self._site}"
 
         def take(connection: sqlite3.Connection) -> Holder | None:
-            held = [_parse(row) for row in connection.execute(_HOLDERS, place).fetchall()]
+            found = (
+                connection.execute(_ALL_HOLDERS, (self._site,))
+                if is_whole
+                else connection.execute(_HOLDERS, place)
+            ).fetchall()
+            held = [_parse(row) for row in found]
             conflict = decide_conflict(held, self._member, shared=shared)
             if conflict is not None:
                 return conflict
             for left in held:
-                if left.id == self.id or (not shared and left.member == self._member):
+                is_ours = left.id == self.id or (not shared and left.member == self._member)
+                if left.name == name and is_ours:
                     connection.execute(_RELEASE, (*place, left.id))
             said = (self.id, self._machine, int(shared), since, self._what)
             connection.execute(_TAKE, (*place, *said))
@@ -266,18 +281,19 @@ class SharedLocks:
                 _log.info("lock.silent", extra={"error": str(error)})
 
     def _beat(self) -> None:
-        self._signs.beat(self.id, secrets.token_hex(4))
+        self._heartbeats.beat(self.id, secrets.token_hex(4))
 
     def _say_ended(self) -> None:
         try:
-            self._signs.beat(self.id, "")
+            self._heartbeats.beat(self.id, "")
         except GrampusError as error:
             _log.info("lock.silent", extra={"error": str(error)})
 
 
 def _parse(row: sqlite3.Row) -> Holder:
     since = datetime.fromisoformat(row["since"])
-    return Holder(row["holder"], row["machine"], bool(row["shared"]), since, row["what"])
+    shared = bool(row["shared"])
+    return Holder(row["name"], row["holder"], row["machine"], shared, since, row["what"])
 
 
 def _tag_of(file: Path) -> str:

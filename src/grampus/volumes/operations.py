@@ -10,7 +10,7 @@ from grampus.core.clock import Clock
 from grampus.core.names import require_name
 from grampus.operations.runner import OperationRunner, Subject
 from grampus.state.home import Home
-from grampus.state.locks import hold_lock, settling_patience_s
+from grampus.state.locks import hold_lock, recovery_patience_s
 from grampus.state.operations import Operation, Step
 from grampus.volumes import kinds
 from grampus.volumes.kinds import KIND_PREFIX, OrderT, VolumeOperation, VolumeStepParts
@@ -103,7 +103,7 @@ class VolumeOperations:
         """Settle every volume that no other process works on; says what it did. As `settle`."""
 
         def recover(operation: Operation) -> list[str]:
-            with self.locked(operation.subject, timeout_s=settling_patience_s(self._home)):
+            with self.locked(operation.subject, timeout_s=recovery_patience_s(self._home)):
                 return self.settle(operation.subject, completes=completes)
 
         return self.runner.recover_all(

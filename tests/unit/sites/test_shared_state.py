@@ -251,6 +251,20 @@ def test_a_site_of_an_earlier_release_moves_into_the_cluster(world: World) -> No
     assert OperationJournal(former, world.clock).unfinished(SITE) == []
 
 
+def test_adopting_again_keeps_the_image_that_hosts_have(world: World) -> None:
+    """Another machine has upgraded them since; this one changes the addresses."""
+    first = world.found("a")
+    first.store.put(SITE_HOST_RECORD, SITE, "db1", HOST)
+    second = world.join("b", of="a")
+    upgraded = SPEC.model_copy(update={"image_id": "sid-2", "image_digest": "2" * 64})
+    second.store.put(SITE_RECORD, SITE, SITE, upgraded)
+    changed = SPEC.model_copy(update={"addresses": "10.0.5.1-9"})
+    home = world.home("a")
+    again = found_state(home, changed, world.log, world.clock, Store(home.store_file))
+    expected = upgraded.model_copy(update={"addresses": "10.0.5.1-9"})
+    assert again.store.get(SITE_RECORD, SITE, SITE, SiteSpec) == expected
+
+
 def test_a_lost_site_key_is_replaced_where_the_passwords_are(world: World) -> None:
     state = world.found("a")
     made = credentials(state).ensure("shop")

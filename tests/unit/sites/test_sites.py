@@ -17,6 +17,7 @@ from grampus.hosts.command_server.client import CommandServers
 from grampus.sites.adoption import AdoptOrder, SiteRefusedError
 from grampus.sites.model import (
     SITE_HOST_RECORD,
+    SITE_RECORD,
     SiteHostSpec,
     connection_directory,
     site_directory,
@@ -248,6 +249,15 @@ def test_a_machine_leaves_and_the_last_one_removes_the_state(world: World) -> No
         state.remove(SITE_HOST_RECORD, "prod", "h1")
     world.service.forget("prod")
     assert world.cluster.log.log is None
+
+
+def test_what_another_machine_changed_of_a_site_is_shown(world: World) -> None:
+    world.service.adopt(world.order())
+    with closing(world.state()) as state:
+        upgraded = world.service.get("prod").model_copy(update={"image_id": "sid-2"})
+        state.put(SITE_RECORD, "prod", "prod", upgraded)
+    assert world.service.get("prod") == upgraded
+    assert world.service.all() == [upgraded]
 
 
 @pytest.mark.parametrize(

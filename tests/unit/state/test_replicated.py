@@ -223,6 +223,23 @@ def test_a_long_log_becomes_a_snapshot(site: Site, monkeypatch: pytest.MonkeyPat
     assert notes(behind)["x"] == "1"
 
 
+def test_a_log_that_cannot_be_compacted_serves_all_the_same(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a full pool."""
+    monkeypatch.setattr(replicated, "COMPACT_AFTER", 3)
+
+    def refuse(*_: object) -> bool:
+        raise GrampusError("No space is left.")
+
+    monkeypatch.setattr(site.log, "compact", refuse)
+    a, b = site.copy("a"), site.copy("b")
+    for number in range(10):
+        write(a, "x", str(number))
+    b.catch_up()
+    assert notes(b) == {"x": "9"}
+
+
 def test_secrets_are_told_before_they_count(site: Site) -> None:
     a, b = site.copy("a"), site.copy("b")
     a.change(lambda connection: connection.execute("INSERT INTO secrets VALUES ('prod','n','s')"))

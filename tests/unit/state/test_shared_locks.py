@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 
@@ -93,7 +94,7 @@ def test_two_machines(
     a, b = site.locks("a"), site.locks("b")
     with ExitStack() as stack:
         stack.enter_context(held(a, shared=first_shared))
-        # Its sign of life comes while the other one waits.
+        # Its heartbeat comes while the other one waits.
         site.clock.on_sleep = lambda: site.log.beat(a.id, str(site.clock.slept_s))
         if is_refused:
             with pytest.raises(RefusedError) as refused, held(b, shared=second_shared):
@@ -114,7 +115,7 @@ def test_who_waits_gets_the_lock_when_it_is_released(site: Site) -> None:
         stack.enter_context(held(a))
         site.clock.on_sleep = stack.close
         with held(b):
-            assert find_machine_at(site.copy("a"), "prod", "shop") == "b"
+            assert find_machine_at(site.copy("a"), "prod", "shop", "db.create") == "b"
     assert site.fenced == []
 
 
@@ -123,9 +124,9 @@ def test_on_one_machine_the_file_decides(site: Site) -> None:
     site.silence("a")
     again = site.locks("a")
     with held(again, timeout_s=0):
-        assert find_machine_at(site.copy("b"), "prod", "shop") == "a"
-        assert find_machine_at(site.copy("a"), "prod", "shop") is None
-    assert find_machine_at(site.copy("b"), "prod", "shop") is None
+        assert find_machine_at(site.copy("b"), "prod", "shop", "db.create") == "a"
+        assert find_machine_at(site.copy("a"), "prod", "shop", "db.create") is None
+    assert find_machine_at(site.copy("b"), "prod", "shop", "db.create") is None
 
 
 def test_a_copy_of_a_machine_is_another_one(site: Site) -> None:
@@ -142,9 +143,9 @@ def test_a_silent_holder_is_fenced_after_a_while(site: Site) -> None:
     b = site.locks("b")
     with held(b):
         assert SILENT_S <= site.clock.slept_s < SILENT_S + 2
-        assert site.fenced == ["`db create` on a gave no sign of life"]
+        assert site.fenced == ["`db create` on a sent no heartbeat"]
         (told,) = site.told
-        assert "`db create` on a holds a lock and gives no sign of life" in told
+        assert "`db create` on a holds a lock and sends no heartbeat" in told
 
 
 def test_who_does_not_wait_finds_it_out_by_trying_again(site: Site) -> None:
@@ -174,7 +175,7 @@ def test_a_short_wait_lasts_until_the_holder_is_known_to_live(site: Site) -> Non
 
 
 def test_after_an_outage_nobody_counts_as_silent(site: Site) -> None:
-    """Nobody could give a sign of life, and nobody could look."""
+    """Nobody could send a heartbeat, and nobody could look."""
     a, b = site.locks("a"), site.locks("b")
     with held(a):
         with pytest.raises(RefusedError), held(b, timeout_s=0):
@@ -234,11 +235,43 @@ class Shared:
 def test_locks_of_a_site_are_held_against_other_machines(tmp_path: Path) -> None:
     shared = Shared()
     home, clock = Home(tmp_path, shared), FakeClock()
-    for name in ("db.prod.shop", "lab.prod", "volume-keys", "serve.prod", "backups.f"):
-        with hold_lock(home, name, clock, shared=name == "serve.prod", timeout_s=3.0):
+    asked = [
+        ("db.prod.shop", False),
+        ("lab.prod", True),
+        ("lab.prod", False),
+        ("volume-keys", False),
+        ("serve.prod", True),
+        ("backups.f", False),
+    ]
+    for name, is_shared in asked:
+        with hold_lock(home, name, clock, shared=is_shared, timeout_s=3.0):
             pass
     assert shared.asked == [
         ("db.prod.shop", False, 3.0),
+        ("lab.prod", False, 3.0),
         ("serve.prod", True, 3.0),
         ("backups.f", False, 3.0),
     ]
+
+
+def test_who_holds_the_whole_site_waits_for_all_others_and_keeps_them_out(site: Site) -> None:
+    """Such as the removal of a host, while another machine creates a database there."""
+    a, b = site.locks("a"), site.locks("b")
+    whole = partial(b.hold, "lab.prod", shared=False, timeout_s=0)
+    with held(a), pytest.raises(HeldElsewhereError) as refused, whole():
+        pass
+    assert "`db create` on a is working on the lab or site 'prod'" in refused.value.problem
+    with whole(), pytest.raises(HeldElsewhereError), held(a, timeout_s=0):
+        pass
+    # A controller that runs takes the locks of its jobs.
+    with a.hold("serve.prod", shared=False, timeout_s=0), whole(), held(b, timeout_s=0):
+        pass
+    with held(a, timeout_s=0):
+        pass
+
+
+def test_an_operation_on_a_host_is_at_work_where_the_hosts_are_held(site: Site) -> None:
+    a = site.locks("a")
+    with a.hold("hosts.prod", shared=False, timeout_s=0):
+        assert find_machine_at(site.copy("b"), "prod", "db1", "host.upgrade") == "a"
+        assert find_machine_at(site.copy("b"), "prod", "shop", "db.create") is None
