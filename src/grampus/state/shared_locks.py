@@ -27,6 +27,7 @@ from grampus.core.errors import GrampusError, RefusedError
 from grampus.state.generation import BOOT_ID
 from grampus.state.home import read_if_there
 from grampus.state.locks import describe_lock
+from grampus.state.log_port import StateUnansweredError
 from grampus.state.replicated import ReplicatedStore
 from grampus.state.store import Store
 
@@ -201,7 +202,10 @@ class SharedLocks:
         heard: dict[str, str] = {}  # the first heartbeat of each holder that was met
         told: set[str] = set()
         while (holder := self._store.change(self._taking(name, shared=shared))) is not None:
-            beat = self._heartbeats.beats().get(holder.id, "")
+            try:
+                beat = self._heartbeats.beats().get(holder.id, "")
+            except StateUnansweredError:
+                continue  # `change` waits until the cluster answers, or raises
             now_s = self._clock.monotonic_s()
             silent_s = self._silence.observe(holder.id, beat, now_s)
             # Who waits at all waits until it is known whether the holder lives.
@@ -257,7 +261,7 @@ class SharedLocks:
         with self._lock:
             self._count += 1
             if self._count == 1:
-                self._beat()
+                self._try_to_beat(secrets.token_hex(4))
                 self._ended = threading.Event()
                 threading.Thread(
                     target=self._keep_beating, args=(self._ended,), daemon=True
@@ -270,23 +274,17 @@ class SharedLocks:
                 if self._count == 0 and self._ended is not None:
                     self._ended.set()
                     self._ended = None
-                    self._say_ended()
+                    self._try_to_beat("")
 
     def _keep_beating(self, ended: threading.Event) -> None:
         while not ended.wait(BEAT_EVERY_S):
-            try:
-                self._beat()
-            except GrampusError as error:
-                # While the cluster does not answer, nobody can fence this either.
-                _log.info("lock.silent", extra={"error": str(error)})
+            self._try_to_beat(secrets.token_hex(4))
 
-    def _beat(self) -> None:
-        self._heartbeats.beat(self.id, secrets.token_hex(4))
-
-    def _say_ended(self) -> None:
+    def _try_to_beat(self, value: str) -> None:
         try:
-            self._heartbeats.beat(self.id, "")
+            self._heartbeats.beat(self.id, value)
         except GrampusError as error:
+            # While the cluster does not answer, nobody can fence this either.
             _log.info("lock.silent", extra={"error": str(error)})
 
 

@@ -214,6 +214,29 @@ def test_without_the_cluster_no_lock_is_taken(site: Site) -> None:
         pass
 
 
+def test_an_outage_is_waited_out_before_a_lock_and_while_one_is_waited_for(site: Site) -> None:
+    a, b = site.locks("a"), site.locks("b")
+    site.log.is_down = True
+
+    def answer_again() -> None:
+        site.log.is_down = False
+
+    site.clock.on_sleep = answer_again
+    with ExitStack() as stack:
+        stack.enter_context(held(a))
+        beats = site.log.beats
+
+        def fail_once() -> dict[str, str]:
+            site.log.beats = beats  # type: ignore[method-assign]
+            stack.close()
+            raise StateUnansweredError("The cluster does not answer.")
+
+        site.log.beats = fail_once  # type: ignore[method-assign]
+        with held(b):
+            pass
+    assert site.fenced == []
+
+
 class Shared:
     """A `SharedPart` that notes which locks it is asked for."""
 

@@ -448,7 +448,7 @@ class LabSession:
         """Ceph's commands of the site. Those who make many sessions keep it for all of them."""
 
         def make() -> SiteRunner:
-            runner: SiteRunner = import_module("grampus.cli.composition.site_hosts").site_runner(
+            runner: SiteRunner = import_module("grampus.cli.composition.site_cluster").site_runner(
                 self.home, self.images, self._known_site(), self.progress
             )
             return runner

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from grampus.cli.composition.lab import LabSession
 from grampus.cli.composition.session import Session
+from grampus.cli.composition.site_cluster import require_image_root
 from grampus.core.checks import Check, Verdict
-from grampus.core.errors import GrampusError, NotFoundError
+from grampus.core.errors import NotFoundError
 from grampus.core.progress import Progress, SilentProgress
 from grampus.databases.failover.probing import (
     PROBE_PATIENCE_S,
@@ -32,14 +33,12 @@ from grampus.hosts.remote.remote_fleet import RemoteFleet
 from grampus.hosts.remote.remote_host import RemoteHost, RemoteHostPlace
 from grampus.hosts.remote.ssh import SshPlace
 from grampus.lab.images.cache import HostImages
-from grampus.sites.cluster_access import SiteClusterRunner
 from grampus.sites.host_images import HostImageCopies
 from grampus.sites.model import (
     ControllerEpoch,
     SiteHostSpec,
     SiteSpec,
     connection_directory,
-    site_directory,
 )
 from grampus.sites.shared_state import known_hosts_file
 from grampus.sites.site_host_records import parts_of
@@ -131,32 +130,6 @@ def check_hosts(conditions: Sequence[HostCondition], site: str) -> Check:
         " ".join(one.sentence for one in other),
         remedy,
     )
-
-
-def require_image_root(home: Home, images: HostImages, site: SiteSpec, progress: Progress) -> Path:
-    """The root of the site's host image on this machine, built if need be.
-
-    Raises GrampusError with code `other-image` when the definition has changed since.
-    """
-    root = home.images_dir / site.image_id / "root"
-    if not root.is_dir():
-        built = images.ensure(site.image_name, progress)
-        if built.id != site.image_id:
-            raise GrampusError(
-                f"The site '{site.name}' uses the host image {site.image_id}, which is not here; "
-                f"the present one is {built.id}.",
-                "Copy the image's directory from the machine that adopted the site.",
-                code="other-image",
-            )
-    return root
-
-
-def site_runner(
-    home: Home, images: HostImages, site: SiteSpec, progress: Progress
-) -> SiteClusterRunner:
-    """Ceph's commands for the site's cluster, run on this machine."""
-    root = require_image_root(home, images, site, progress)
-    return SiteClusterRunner(root, site_directory(home, site.name), site.user)
 
 
 def reach_from(home: Home, site: SiteSpec, host: SiteHostSpec, mons: Sequence[str]) -> Check:
