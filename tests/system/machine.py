@@ -9,11 +9,11 @@ import shutil
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from grampus.hosts.loop_devices import observe_attached_loops
+from grampus.hosts.loop_devices import AttachedLoop, observe_attached_loops
 from grampus.lab.model import lab_tag
 from grampus.state.home import Home
 
@@ -108,13 +108,10 @@ def left_behind(before: Mapping[str, list[str]], tag: str) -> dict[str, list[str
 
 
 def _observe_things() -> dict[str, list[Thing]]:
-    mounts = [line.split(" ")[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    loops = settled_loops(lambda: loop_things(observe_attached_loops(), _mounts()))
     return {
-        "mounts": _named(mounts),
-        "loop devices": [
-            Thing(Path(loop.device).name, f"{loop.reference or ''} {loop.backing_file}")
-            for loop in observe_attached_loops()
-        ],
+        "mounts": _named(path for path, _ in _mounts()),
+        "loop devices": loops,
         "links": _named(path.name for path in Path("/sys/class/net").iterdir()),
         "namespaces": _named(Path(path).name for path in _below("/run/netns")),
         "run": _named(_below("/run/grampus")),
@@ -128,6 +125,48 @@ def _observe_things() -> dict[str, list[Thing]]:
         "firewall": _named([*_firewall("nft", "list", "ruleset"), *_firewall("iptables-save")]),
         "processes": _lab_processes(),
     }
+
+
+def _mounts() -> list[tuple[str, str]]:
+    """Mount points of this machine, each with its source."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return [(line.split(" ")[4], line.partition(" - ")[2].split(" ")[1]) for line in lines]
+
+
+def loop_things(
+    loops: Iterable[AttachedLoop], mounts: Collection[tuple[str, str]]
+) -> list[tuple[Thing, AttachedLoop]]:
+    """Each device with what tells whose it is: its reference, its file, where it is mounted.
+
+    A device whose server has died says neither reference nor path, and may still be mounted.
+    """
+    found = []
+    for loop in loops:
+        at = [path for path, source in mounts if source == loop.device]
+        clue = " ".join([loop.reference or "", loop.backing_file, *at])
+        found.append((Thing(Path(loop.device).name, clue), loop))
+    return found
+
+
+def settled_loops(
+    observe: Callable[[], list[tuple[Thing, AttachedLoop]]], timeout_s: float = 20.0
+) -> list[Thing]:
+    """Loop devices, after those of other labs whose servers have died are gone.
+
+    Between the death of its server and its end such a device belongs to nobody who can be named.
+    What is still there after `timeout_s` counts as nobody's.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        found = observe()
+        unknown = [
+            thing
+            for thing, loop in found
+            if loop.reference is None and owner_of(thing.clue) is None
+        ]
+        if not unknown or time.monotonic() > deadline:
+            return [thing for thing, _ in found]
+        time.sleep(0.2)
 
 
 def _below(directory: str, *, files: bool = True) -> list[str]:

@@ -4,9 +4,17 @@ from pathlib import Path
 
 import pytest
 
+from grampus.hosts.loop_devices import AttachedLoop
 from grampus.lab.model import lab_tag
 from grampus.state.home import Home
-from tests.system.machine import Thing, owner_of, tag_of, without_others
+from tests.system.machine import (
+    Thing,
+    loop_things,
+    owner_of,
+    settled_loops,
+    tag_of,
+    without_others,
+)
 
 HOME = "/srv/grampus"
 MAIN = lab_tag(Home(Path(HOME)), "main")
@@ -69,3 +77,33 @@ def test_a_lab_has_its_tag_before_it_is_there(tmp_path: Path) -> None:
     home.mkdir()
     (tmp_path / "link").symlink_to(home)
     assert tag_of(tmp_path / "link", "main") == lab_tag(Home(home), "main")
+
+
+def dead(device: str, file: str = "/") -> AttachedLoop:
+    return AttachedLoop(device, file, None, None)
+
+
+@pytest.mark.parametrize(
+    ("loop", "owner"),
+    [
+        (AttachedLoop("/dev/loop7", "/osd/0.img", f"grampus/{OTHER}/osd-0", (8, 1)), OTHER),
+        (dead("/dev/loop7"), MAIN),
+        (dead("/dev/loop6"), None),
+    ],
+)
+def test_a_device_whose_server_has_died_is_known_by_its_mount(
+    loop: AttachedLoop, owner: str | None
+) -> None:
+    mounts = [("/", "/dev/vda"), (f"{HOME}/labs/main/hosts/h1/data/volumes/shop", "/dev/loop7")]
+    [(thing, found)] = loop_things([loop], [] if loop.reference else mounts)
+    assert found == loop
+    assert owner_of(thing.clue) == owner
+
+
+def test_devices_of_dead_servers_that_nobody_can_name_are_waited_for() -> None:
+    alive = AttachedLoop("/dev/loop1", "/osd/0.img", f"grampus/{MAIN}/osd-0", (8, 1))
+    seen = [[alive, dead("/dev/loop7")], [alive]]
+    settled = settled_loops(lambda: loop_things(seen.pop(0), []))
+    assert [thing.name for thing in settled] == ["loop1"]
+    stays = settled_loops(lambda: loop_things([dead("/dev/loop7")], []), timeout_s=0)
+    assert [thing.name for thing in stays] == ["loop7"]
