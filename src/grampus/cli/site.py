@@ -23,7 +23,7 @@ from grampus.sites.model import DEFAULT_POOL, DEFAULT_USER, SiteSpec
 from grampus.sites.required_caps import (
     render_grant,
     render_update,
-    require_pool,
+    require_pools,
     require_user,
     required_caps,
 )
@@ -37,7 +37,15 @@ NameArgument = Annotated[str, typer.Argument(help="The site's name.")]
 UserOption = Annotated[
     str, typer.Option(metavar="USER", help="The cephx user of Grampus, without `client.`.")
 ]
-PoolOption = Annotated[str, typer.Option(metavar="POOL", help="The pool for databases.")]
+PoolsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pool",
+        metavar="POOL",
+        help=f"A pool for databases, {DEFAULT_POOL} by default. Of several, new ones are in the "
+        "first.",
+    ),
+]
 
 
 @command(
@@ -55,7 +63,7 @@ def site_adopt(
         ),
     ],
     user: UserOption = DEFAULT_USER,
-    pool: PoolOption = DEFAULT_POOL,
+    pools: PoolsOption = None,
     image: Annotated[
         str, typer.Option(metavar="NAME", help="The host image that servers run in.")
     ] = DEFAULT_IMAGE,
@@ -80,7 +88,9 @@ def site_adopt(
     Grampus checks the cluster first, and records nothing if a check is refused. It copies both
     files to GRAMPUS_HOME. No host gets this key. Repeat the command to change the options.
     """
-    order = AdoptOrder(name, conf, keyring, user, pool, image, addresses, interface)
+    order = AdoptOrder(
+        name, conf, keyring, user, tuple(pools or [DEFAULT_POOL]), image, addresses, interface
+    )
     session, output = LabSession(name, makes_lab=not dry_run), make_output(output_format)
     with session.progress:
         service = site_service(session)
@@ -97,7 +107,7 @@ def site_adopt(
     }
     output.text(
         document,
-        f"The site '{name}' is adopted: pool {adopted.spec.pool} of the cluster "
+        f"The site '{name}' is adopted: pool {', '.join(adopted.spec.pools)} of the cluster "
         f"{adopted.spec.fsid}.\nNext: `grampus host add HOST --ssh USER@ADDRESS --site {name}`.",
     )
 
@@ -168,7 +178,7 @@ def site_list(output_format: FormatOption = FORMAT_DEFAULT) -> None:
         [
             [
                 one["name"],
-                one["pool"],
+                ", ".join([one["pool"], *one["further_pools"]]),
                 f"client.{one['user']}",
                 str(len(one["hosts"])),
                 one["addresses"] or "none",
@@ -190,6 +200,7 @@ def site_show(name: NameArgument, output_format: FormatOption = FORMAT_DEFAULT) 
         "site": name,
         "cluster": document["fsid"],
         "pool": document["pool"],
+        "further pools": ", ".join(document["further_pools"]),
         "user": f"client.{document['user']}",
         "image": document["image"],
         "addresses": document["addresses"] or "none",
@@ -220,7 +231,7 @@ def site_check(name: NameArgument, output_format: FormatOption = FORMAT_DEFAULT)
 def site_caps(
     name: NameArgument,
     user: UserOption = DEFAULT_USER,
-    pool: PoolOption = DEFAULT_POOL,
+    pools: PoolsOption = None,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Print the command that creates the cephx user of Grampus for a site.
@@ -228,14 +239,15 @@ def site_caps(
     Run it where the cluster's admin key is. The user may do what Grampus needs, and no more.
     """
     require_name("site", name)
-    user, pool = require_user(user), require_pool(pool)
+    user, chosen = require_user(user), require_pools(pools or [DEFAULT_POOL])
     document = {
         "site": name,
         "user": user,
-        "pool": pool,
-        "caps": required_caps(name, user, pool),
-        "create": render_grant(name, user, pool),
-        "change": render_update(name, user, pool),
+        "pool": chosen[0],
+        "further_pools": list(chosen[1:]),
+        "caps": required_caps(name, user, chosen),
+        "create": render_grant(name, user, chosen),
+        "change": render_update(name, user, chosen),
     }
     make_output(output_format).text(document, str(document["create"]))
 
@@ -291,6 +303,7 @@ def _document(service: SiteService, spec: SiteSpec) -> dict[str, Any]:
         "fsid": spec.fsid,
         "user": spec.user,
         "pool": spec.pool,
+        "further_pools": list(spec.further_pools),
         "image": spec.image_id,
         "addresses": spec.addresses or None,
         "interface": spec.interface or None,

@@ -25,7 +25,7 @@ from grampus.hosts.remote.image_scripts import observe_digest
 from grampus.sites.access_files import read_access, write_access
 from grampus.sites.cluster_checks import SiteAccess, observe_checks, observe_fsid
 from grampus.sites.model import SiteSpec, parse_address_range, site_directory, site_tag
-from grampus.sites.required_caps import require_pool, require_user
+from grampus.sites.required_caps import require_pools, require_user
 from grampus.sites.site_records import SiteRecords
 from grampus.state.home import Home
 
@@ -68,13 +68,14 @@ Found = Callable[[SiteSpec, ClusterRunner], Check]
 
 @dataclass(frozen=True)
 class AdoptOrder:
-    """What the user asks for. `user` may begin with `client.`."""
+    """What the user asks for. `user` may begin with `client.`; the first of `pools` is the one of
+    new databases."""
 
     name: str
     conf: Path
     keyring: Path
     user: str
-    pool: str
+    pools: tuple[str, ...]
     image: str
     addresses: str = ""
     interface: str = ""
@@ -174,7 +175,8 @@ class Adoption:
                 tag=site_tag(fsid, order.name),
                 fsid=fsid,
                 user=order.user,
-                pool=order.pool,
+                pool=order.pools[0],
+                further_pools=order.pools[1:],
                 image_name=known.image_name if known and keeps_image else order.image,
                 image_id=known.image_id if known and keeps_image else image.id,
                 image_digest=(
@@ -206,7 +208,7 @@ class Adoption:
         write_access(directory, order.conf, order.keyring, order.user)
         runner = self._connect(image.root, directory, order.user)
         try:
-            yield CephCluster(runner, image_pools=(order.pool,)), runner
+            yield CephCluster(runner, image_pools=order.pools), runner
         finally:
             runner.close()
 
@@ -216,7 +218,7 @@ class Adoption:
         known = self._records.find(order.name)
         if known is not None:
             self._require_same(known, order, fsid)
-        checks = observe_checks(cluster, SiteAccess(order.name, order.user, order.pool))
+        checks = observe_checks(cluster, SiteAccess(order.name, order.user, order.pools))
         return fsid, checks
 
     def require_order(self, order: AdoptOrder) -> AdoptOrder:
@@ -228,7 +230,7 @@ class Adoption:
             )
         if order.addresses:
             parse_address_range(order.addresses)
-        order = replace(order, user=require_user(order.user), pool=require_pool(order.pool))
+        order = replace(order, user=require_user(order.user), pools=require_pools(order.pools))
         read_access(order.conf, order.keyring, order.user)  # building the image takes minutes
         return order
 
@@ -239,8 +241,15 @@ class Adoption:
                 "Choose another name for this cluster.",
                 code="site-exists",
             )
-        is_same = (order.pool, order.user) == (known.pool, known.user)
+        is_same = (order.pools[0], order.user) == (known.pool, known.user)
         is_same = is_same and order.image == known.image_name
+        left = sorted(self._records.pools_in_use(order.name) - {*order.pools}) if is_same else []
+        if left:
+            raise RefusedError(
+                f"Volumes of the site '{order.name}' are in the pool {', '.join(left)}.",
+                f"Adopt it with {' '.join(f'--pool {pool}' for pool in known.pools)}.",
+                code="site-exists",
+            )
         if not is_same and self._records.is_used(order.name):
             raise RefusedError(
                 f"The site '{order.name}' is in use with the pool '{known.pool}', the user "

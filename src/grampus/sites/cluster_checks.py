@@ -40,11 +40,11 @@ _CONNECTING = "error connecting to the cluster"
 
 @dataclass(frozen=True)
 class SiteAccess:
-    """Whose access to which pool is looked at."""
+    """Whose access to which pools is looked at."""
 
     site: str
     user: str  # without `client.`
-    pool: str
+    pools: tuple[str, ...]
 
 
 def explain_connection(error: GrampusError, user: str) -> GrampusError:
@@ -96,7 +96,7 @@ class _Observer:
     def __init__(self, cluster: CephCluster, access: SiteAccess) -> None:
         self._cluster = cluster
         self._access = access
-        self._needed = required_caps(access.site, access.user, access.pool)
+        self._needed = required_caps(access.site, access.user, access.pools)
 
     def capabilities(self) -> Check:
         """What the user may do, against what Grampus needs."""
@@ -111,9 +111,7 @@ class _Observer:
 
     def rest(self) -> list[Check]:
         """All other checks. Raises _DeniedError."""
-        pool = self._access.pool
         status = self._ask("status")
-        found = find_pool(self._ask("osd pool ls", detail="detail"), pool)
         checks = [
             classify_release(self._ask("versions")),
             classify_health(status),
@@ -121,13 +119,18 @@ class _Observer:
             classify_space(
                 self._ask("df", detail="detail"), self._ask("osd dump"), status["health"]
             ),
-            *classify_pool(found, pool),
         ]
+        return [*checks, *(check for pool in self._access.pools for check in self._of_pool(pool))]
+
+    def _of_pool(self, pool: str) -> list[Check]:
+        """Those of one pool. Raises _DeniedError."""
+        found = find_pool(self._ask("osd pool ls", detail="detail"), pool)
+        checks = classify_pool(found, pool)
         if found is not None:
             rules = self._ask("osd crush rule dump")
             checks.append(classify_failure_domain(rules, int(found["crush_rule"]), pool))
         if all(one.verdict != "refused" for one in checks if one.name == "pool"):
-            checks.append(classify_other_users(self._foreign_images(), pool))
+            checks.append(classify_other_users(self._foreign_images(pool), pool))
         return checks
 
     def _judge(self, found: Mapping[str, str]) -> Check:
@@ -162,7 +165,7 @@ class _Observer:
         )
 
     def _update(self) -> str:
-        command = render_update(self._access.site, self._access.user, self._access.pool)
+        command = render_update(self._access.site, self._access.user, self._access.pools)
         return f"On a host with the admin key, run:\n{command}"
 
     def _ask(self, prefix: str, to: Literal["mon", "mgr"] = "mon", **arguments: Any) -> Any:
@@ -174,9 +177,8 @@ class _Observer:
                 raise
             raise _DeniedError(denied) from error
 
-    def _foreign_images(self) -> list[str]:
+    def _foreign_images(self, pool: str) -> list[str]:
         """Images in the default namespace, and namespaces that no volume has."""
-        pool = self._access.pool
         images = self._rbd("rbd ls", "ls", "--format", "json", pool)
         namespaces = self._rbd("rbd namespace ls", "namespace", "ls", "--format", "json", pool)
         names = [str(one["name"]) for one in namespaces]

@@ -35,7 +35,7 @@ class SiteSpec(BaseModel):
     tag: str  # names the site's units and directories on its hosts
     fsid: str  # of its cluster
     user: str  # the cephx user of Grampus, without `client.`
-    pool: str
+    pool: str  # of new databases, unless they ask for another, and of the state
     image_name: str
     # The host image of new hosts, and of Ceph's commands on this machine. A host that was not
     # upgraded since has another one (`site_host_records.parts_of`).
@@ -43,6 +43,12 @@ class SiteSpec(BaseModel):
     image_digest: str  # of its files (`image_scripts.digest_argv`)
     addresses: str = ""  # such as 10.0.5.100-199; empty: no database can be created
     interface: str = ""  # of the hosts, for these addresses; empty: the one in their network
+    further_pools: tuple[str, ...] = ()  # that databases may be in, too
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """All pools of the site; the one of new databases is the first."""
+        return (self.pool, *self.further_pools)
 
     @property
     def host_directory(self) -> str:

@@ -8,7 +8,8 @@ What the grants mean (Ceph 20.2, `MonCapGrant`, `MgrCapGrant` and `OSDCapGrant`;
 - MON, `allow command ... with`: one command, if its arguments are as the grant says. Without the
   exact `with`, whoever may create a user could create an administrator. A store key (`config-key`)
   is covered by no other grant than `allow *`.
-- OSD, `profile rbd pool=POOL`: everything in all namespaces of this pool, and in no other pool.
+- OSD, `profile rbd pool=POOL`: everything in all namespaces of this pool. There is one for each
+  pool of the site; the user opens no other one.
 
 The users that Grampus creates have `profile rbd` and `profile rbd-read-only` on namespaces of the
 pool (`volumes/decide_namespace.py`).
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from grampus.core.errors import UsageError
@@ -75,16 +76,22 @@ def note_prefix(site: str) -> str:
     return f"grampus/{site}/"
 
 
-def required_caps(site: str, user: str, pool: str) -> dict[str, str]:
+def require_pools(pools: Sequence[str]) -> tuple[str, ...]:
+    """The pools of a site, each named once, in the given order. Raises UsageError."""
+    return tuple(dict.fromkeys(require_pool(pool) for pool in pools))
+
+
+def required_caps(site: str, user: str, pools: Sequence[str]) -> dict[str, str]:
     """The capabilities by service, as `ceph auth` takes them."""
-    return {
-        service: ", ".join(grants) for service, grants in _required_grants(site, user, pool).items()
-    }
+    grants = _required_grants(site, user, pools)
+    return {service: ", ".join(needed) for service, needed in grants.items()}
 
 
-def _required_grants(site: str, user: str, pool: str) -> dict[str, list[str]]:
+def _required_grants(site: str, user: str, pools: Sequence[str]) -> dict[str, list[str]]:
     of_volumes = f"with entity prefix {user_prefix(site)}"
-    place = f"profile rbd(-read-only)? pool={pool.replace('.', '[.]')} namespace=[^, ]*"
+    names = "|".join(pool.replace(".", "[.]") for pool in pools)
+    any_pool = names if len(pools) == 1 else f"({names})"
+    place = f"profile rbd(-read-only)? pool={any_pool} namespace=[^, ]*"
     as_volume = f'{of_volumes} caps_mon="profile rbd" caps_osd regex "{place}(, {place})*"'
     notes = f"with key prefix {note_prefix(site)}"
     return {
@@ -108,24 +115,24 @@ def _required_grants(site: str, user: str, pool: str) -> dict[str, list[str]]:
             'allow command "pg deep-scrub"',
             'allow command "pg repair"',
         ],
-        "osd": [f"profile rbd pool={pool}"],
+        "osd": [f"profile rbd pool={pool}" for pool in pools],
     }
 
 
-def render_grant(site: str, user: str, pool: str) -> str:
+def render_grant(site: str, user: str, pools: Sequence[str]) -> str:
     """The command that creates the user; it is to be pasted where the admin key is."""
-    return _render(f"ceph auth get-or-create client.{user}", site, user, pool) + (
+    return _render(f"ceph auth get-or-create client.{user}", site, user, pools) + (
         f" \\\n  -o ceph.client.{user}.keyring"
     )
 
 
-def render_update(site: str, user: str, pool: str) -> str:
+def render_update(site: str, user: str, pools: Sequence[str]) -> str:
     """The command that gives an existing user these capabilities instead of the ones it has."""
-    return _render(f"ceph auth caps client.{user}", site, user, pool)
+    return _render(f"ceph auth caps client.{user}", site, user, pools)
 
 
-def _render(command: str, site: str, user: str, pool: str) -> str:
-    caps = required_caps(site, user, pool)
+def _render(command: str, site: str, user: str, pools: Sequence[str]) -> str:
+    caps = required_caps(site, user, pools)
     return " \\\n".join([command, *(f"  {one} {shlex.quote(caps[one])}" for one in SERVICES)])
 
 

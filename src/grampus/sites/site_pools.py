@@ -1,4 +1,4 @@
-"""The pools of a site by their number of copies: there is the one that it was adopted with."""
+"""The pools of a site by their number of copies: there are those that it was adopted with."""
 
 from __future__ import annotations
 
@@ -15,15 +15,19 @@ class SitePools:
         self._cluster = cluster
 
     def pool_of(self, copies: int) -> str:
-        """The site's pool. Raises RefusedError with code `no-such-copies` for another number."""
-        kept = self._cluster.observe_pool(self._site.pool).copies
-        if copies != kept:
-            raise RefusedError(
-                f"The pool '{self._site.pool}' of the site keeps {kept} copies, not {copies}.",
-                "Leave the number of copies out: Grampus creates no pools in a site's cluster.",
-                code="no-such-copies",
-            )
-        return self._site.pool
+        """The site's first pool with so many; RefusedError with code `no-such-copies`: none has."""
+        kept = {}
+        for pool in self._site.pools:
+            kept[pool] = self._cluster.observe_pool(pool).copies
+            if kept[pool] == copies:
+                return pool
+        told = ", ".join(f"'{pool}' keeps {count}" for pool, count in kept.items())
+        raise RefusedError(
+            f"No pool of the site keeps {copies} copies: {told}.",
+            "Leave the number of copies out. Grampus creates no pools in a site's cluster; "
+            f"`grampus site adopt {self._site.name}` with one more --pool adds one that is there.",
+            code="no-such-copies",
+        )
 
     def ensure(self, copies: int) -> str:
         """As `pool_of`."""

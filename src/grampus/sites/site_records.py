@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing
 
+from pydantic import BaseModel, ConfigDict
+
 from grampus.core.errors import RefusedError, not_found
 from grampus.sites.model import (
     MACHINE_RECORD,
@@ -14,6 +16,15 @@ from grampus.sites.model import (
     SiteSpec,
 )
 from grampus.state.store import Store
+
+
+class _Stored(BaseModel):
+    """Of any record in a site, which pool it is in; what is in none has no such field."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    pool: str = ""
+    spec: _Stored | None = None
 
 
 class SiteRecords:
@@ -67,6 +78,19 @@ class SiteRecords:
     def is_used(self, name: str) -> bool:
         """Whether something is recorded in the site."""
         return any(self._names(kind, name) for kind in self._in_use.values())
+
+    def pools_in_use(self, name: str) -> set[str]:
+        """The pools that something recorded in the site is in."""
+        state = self._state_of(name)
+        if state is None:
+            return set()
+        with closing(state):
+            found = [
+                record.spec or record
+                for kind in self._in_use.values()
+                for record in state.all(kind, name, _Stored).values()
+            ]
+        return {one.pool for one in found if one.pool}
 
     def hosts(self, name: str) -> list[str]:
         """The names of the site's hosts, sorted."""

@@ -156,9 +156,9 @@ class SiteService:
         spec = self.get(name)
         runner = self.runner(spec)
         try:
-            cluster = CephCluster(runner, image_pools=(spec.pool,))
+            cluster = CephCluster(runner, image_pools=spec.pools)
             observe_fsid(cluster, spec.user)
-            checks = observe_checks(cluster, SiteAccess(spec.name, spec.user, spec.pool))
+            checks = observe_checks(cluster, SiteAccess(spec.name, spec.user, spec.pools))
             if all(one.verdict != "refused" for one in checks):
                 checks.append(self._check_state(spec, runner))
             return checks

@@ -16,13 +16,14 @@ from grampus.sites.required_caps import (
     render_grant,
     render_update,
     require_pool,
+    require_pools,
     require_user,
     required_caps,
 )
 from grampus.volumes.decide_namespace import decide_capabilities
 from grampus.volumes.model import VolumeRecord, VolumeSpec
 
-NEEDED = required_caps("prod", "grampus", "databases")
+NEEDED = required_caps("prod", "grampus", ["databases"])
 
 
 def test_nothing_is_allowed_without_limits() -> None:
@@ -57,17 +58,29 @@ def test_only_volumes_of_the_site_are_created() -> None:
         assert re.fullmatch(pattern[1], other) is None
 
 
+def test_of_several_pools_each_may_have_volumes_and_no_other() -> None:
+    needed = required_caps("prod", "grampus", require_pools(["databases", "a.b", "databases"]))
+    assert needed["osd"] == "profile rbd pool=databases, profile rbd pool=a.b"
+    (create,) = (one for one in parse_grants(needed["mon"]) if '"auth get-or-create" ' in one)
+    pattern = re.search(r'caps_osd regex "([^"]*)"', create)
+    assert pattern is not None
+    for pool, fits in {"databases": True, "a.b": True, "aXb": False, "glance": False}.items():
+        caps = f"profile rbd pool={pool} namespace=shop.0a1b2c3d"
+        assert (re.fullmatch(pattern[1], caps) is not None) is fits, pool
+    assert [str(one) for one in find_missing(needed, NEEDED)][-1] == "osd: profile rbd pool=a.b"
+
+
 def _words(command: str) -> list[str]:
     # A shell joins these lines; shlex does not.
     return shlex.split(command.replace("\\\n", " "))
 
 
 def test_commands_survive_a_shell() -> None:
-    words = _words(render_grant("prod", "grampus", "databases"))
+    words = _words(render_grant("prod", "grampus", ["databases"]))
     assert words[:4] == ["ceph", "auth", "get-or-create", "client.grampus"]
     assert dict(zip(words[4:10:2], words[5:10:2], strict=True)) == NEEDED
     assert words[10:] == ["-o", "ceph.client.grampus.keyring"]
-    words = _words(render_update("prod", "grampus", "databases"))
+    words = _words(render_update("prod", "grampus", ["databases"]))
     assert words[:4] == ["ceph", "auth", "caps", "client.grampus"]
     assert dict(zip(words[4::2], words[5::2], strict=True)) == NEEDED
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
+from grampus.ceph.cluster import CephCluster
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.progress import Progress, SilentProgress
 from grampus.hosts.command_server.client import CommandServers
@@ -24,6 +26,7 @@ from grampus.sites.model import (
 )
 from grampus.sites.required_caps import required_caps
 from grampus.sites.shared_state import state_file
+from grampus.sites.site_pools import SitePools
 from grampus.sites.sites import SiteService
 from grampus.state.home import Home
 from grampus.state.replicated import ReplicatedStore
@@ -37,7 +40,7 @@ from .test_adoption_checks import HOSTS, POOL, rule_of, versions_of
 
 HOST = SiteHostSpec(name="h1", address="10.0.0.5", ssh_user="root", ssh_address="10.0.0.5")
 FSID = "0a1b2c3d-0000-4000-8000-000000000001"
-CAPS = required_caps("prod", "grampus", "databases")
+CAPS = required_caps("prod", "grampus", ["databases"])
 CONF = "[global]\nmon_host = 10.0.0.1\nkeyring = /etc/ceph/elsewhere"
 KEYRING = (
     '[client.admin]\n\tkey = ADMIN==\n\tcaps mon = "allow *"\n[client.grampus]\n\tkey = OURS==\n'
@@ -157,7 +160,7 @@ class World:
         return self.cluster
 
     def order(self, name: str = "prod", **changes: Any) -> AdoptOrder:
-        chosen: dict[str, Any] = {"user": "grampus", "pool": "databases", "image": "sid"}
+        chosen: dict[str, Any] = {"user": "grampus", "pools": ("databases",), "image": "sid"}
         conf, keyring = self.root / "ceph.conf", self.root / "keyring"
         return AdoptOrder(name, conf, keyring, **{**chosen, **changes})
 
@@ -301,6 +304,61 @@ def test_a_site_in_use_keeps_its_image_and_pool(world: World) -> None:
     assert world.service.adopt(world.order()).spec.image_id == "sid-2"
 
 
+class Volume(BaseModel):
+    """Of a volume's record what says where it is."""
+
+    class Spec(BaseModel):
+        pool: str
+
+    spec: Spec
+
+
+def test_a_site_has_further_pools_and_keeps_those_with_volumes(world: World) -> None:
+    pools = ("databases", "fast")
+    world.cluster.table |= {
+        "ceph osd pool ls detail --format json": [
+            {**POOL, "pool_name": name, "crush_rule": 2} for name in pools
+        ],
+        "rbd ls --format json fast": ["of-others"],
+        "rbd namespace ls --format json fast": [],
+    }
+    with pytest.raises(SiteRefusedError, match="osd: profile rbd pool=fast"):
+        world.service.adopt(world.order(pools=pools))
+    caps = [{"caps": required_caps("prod", "grampus", pools)}]
+    world.cluster.answer("ceph auth get client.grampus --format json", caps)
+    adopted = world.service.adopt(world.order(pools=pools))
+    assert [one.name for one in adopted.checks if one.verdict == "warning"] == ["other users"]
+    assert world.service.get("prod").pools == pools
+    with closing(world.state()) as state:
+        state.put("database", "prod", "shop", Volume(spec=Volume.Spec(pool="fast")))
+    with pytest.raises(RefusedError, match="are in the pool fast") as refused:
+        world.service.adopt(world.order())
+    assert "--pool databases --pool fast" in refused.value.remedy
+    with closing(world.state()) as state:
+        state.put("database", "prod", "shop", Volume(spec=Volume.Spec(pool="databases")))
+    world.cluster.answer("ceph auth get client.grampus --format json", [{"caps": CAPS}])
+    assert world.service.adopt(world.order()).spec.pools == ("databases",)
+
+
+@pytest.mark.parametrize(("copies", "pool"), [(3, "databases"), (2, "fast"), (1, None)])
+def test_pools_by_their_number_of_copies(copies: int, pool: str | None, world: World) -> None:
+    spec = world.service.adopt(world.order()).spec.model_copy(update={"further_pools": ("fast",)})
+    stats = {"stored": 1, "max_avail": 9}
+    world.cluster.table |= {
+        "ceph df detail --format json": {
+            "pools": [{"name": name, "stats": stats} for name in spec.pools]
+        },
+        "ceph osd pool get databases size --format json": {"size": 3},
+        "ceph osd pool get fast size --format json": {"size": 2},
+    }
+    found = SitePools(spec, CephCluster(world.cluster, image_pools=spec.pools))
+    if pool is not None:
+        assert found.pool_of(copies) == found.ensure(copies) == pool
+        return
+    with pytest.raises(RefusedError, match="'databases' keeps 3, 'fast' keeps 2"):
+        found.pool_of(copies)
+
+
 def test_a_refused_check_leaves_nothing(world: World) -> None:
     world.cluster.answer("ceph osd pool ls detail --format json", [])
     with pytest.raises(SiteRefusedError) as refused:
@@ -352,7 +410,7 @@ def test_a_dry_run_records_nothing(world: World) -> None:
         ({"name": "Prod"}, "invalid-name"),
         ({"user": "other"}, "wrong-keyring"),
         ({"user": "a b"}, "bad-user"),
-        ({"pool": "a b"}, "bad-pool"),
+        ({"pools": ("databases", "a b")}, "bad-pool"),
         ({"addresses": "10.0.5.1"}, "bad-addresses"),
     ],
 )

@@ -432,10 +432,8 @@ class LabSession:
 
     def cluster(self) -> CephCluster:
         site = self.find_site()
-        # The key of a site opens its own pool; a lab's opens all.
-        return CephCluster(
-            self._cluster_runner(), image_pools=None if site is None else (site.pool,)
-        )
+        # The key of a site opens its own pools; a lab's opens all.
+        return CephCluster(self._cluster_runner(), image_pools=None if site is None else site.pools)
 
     def _cluster_runner(self) -> CommandRunner:
         """Ceph's commands run on a lab's hosts, and for a site on this machine: its hosts get no

@@ -1,0 +1,180 @@
+"""A site: the cluster of a lab with a key of few rights, and hosts that Grampus did not create.
+
+The hosts are machines of their own with systemd, reached by SSH alone (`systemd_hosts.py`). Their
+directories are looked at by tests only: Grampus knows nothing of them.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.system.command_line import CHECKOUT, CommandLine
+from tests.system.lab_machine import LabMachine
+from tests.system.systemd_hosts import SystemdHosts
+
+NAME = "shop"  # the database that most tests work on
+# The last numbers of the hosts' addresses, in the network of the lab, and those of databases.
+FIRST_HOST, DATABASES = 31, "240-249"
+
+
+@dataclass
+class Site:
+    """The site, its hosts, and the lab whose cluster it uses."""
+
+    line: CommandLine
+    hosts: SystemdHosts
+    lab: CommandLine
+    files: Path
+    connections: set[Path]  # of other sites on this machine, which were there before
+    tag: str = ""  # of the site, once it has a host
+
+    @property
+    def cluster(self) -> LabMachine:
+        """A host of the lab, with the key of an administrator."""
+        return LabMachine(self.lab, "h1")
+
+    def add(self, host: str, *options: str) -> None:
+        """Add one of the hosts."""
+        place = f"root@{self.hosts.address(host)}"
+        identity = str(self.hosts.identity)
+        self.line.ok("host", "add", host, "--ssh", place, "--identity", identity, *options)
+
+    def rows(self) -> int:
+        """How many rows the database's table has."""
+        return int(self.line.sql(NAME, "SELECT COUNT(*) FROM d.t")[0][0])
+
+    def insert(self) -> None:
+        """One more row, which the server has acknowledged when this returns."""
+        self.line.ok("db", "connect", NAME, "-e", "INSERT INTO d.t () VALUES ()")
+
+    def leave_s1(self) -> None:
+        """The database is on s2."""
+        if self.host_of(NAME) != "s2":
+            self.line.ok("db", "move", NAME, "--host", "s2")
+
+    def host_of(self, name: str) -> str:
+        found = self.line.json("db", "show", name)["host"]
+        assert isinstance(found, str)
+        return found
+
+    def services(self, host: str) -> set[str]:
+        """The daemons of the site whose services run on a host."""
+        listed = self.hosts.run(
+            host, "systemctl", "list-units", "--plain", "--no-legend", "grampus-*.service"
+        )
+        found = re.findall(r"^grampus-[0-9a-f]{5}-(\S+)\.service", listed, re.MULTILINE)
+        return {str(name) for name in found}
+
+    def show(self, host: str, daemon: str, *properties: str) -> dict[str, str]:
+        """Properties of a daemon's service."""
+        shown = self.hosts.run(
+            host, "systemctl", "show", f"--property={','.join(properties)}", f"grampus-*-{daemon}.*"
+        )
+        return dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
+
+    def left_on(self, host: str) -> str:
+        """What is there of Grampus on a host: mounts, files, services, addresses, loop devices."""
+        script = """
+            find /var/lib/grampus -mindepth 1 -maxdepth 1
+            awk '$5 != "/var/lib/grampus" && index($5, "/var/lib/grampus/") == 1' /proc/mounts
+            awk 'index($5, "/var/lib/grampus/") == 1 { print $5 }' /proc/self/mountinfo
+            systemctl list-units --all --plain --no-legend 'grampus-*'
+            ip -4 -brief address show eth0 | tr ' ' '\\n' | grep / | tail -n +2
+            losetup --list --noheadings --output BACK-FILE | grep "^/var/lib/grampus/$1/" || true
+        """
+        return self.hosts.run(host, "sh", "-c", script, "left", self.tag)
+
+
+def network_of(lab: CommandLine) -> tuple[str, str]:
+    """The lab's bridge, and the first three numbers of its addresses."""
+    shown = subprocess.run(
+        ["ip", "-4", "-o", "address", "show", f"gr-{lab.tag}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    found = re.search(r"inet (\d+\.\d+\.\d+)\.\d+/", shown)
+    assert found is not None, shown
+    return f"gr-{lab.tag}", found[1]
+
+
+def connection_directories() -> set[Path]:
+    """Where shared connections to hosts of any site are."""
+    return set(Path("/run/grampus").glob("ssh-*"))
+
+
+@contextmanager
+def files_of_cluster(lab: CommandLine, line: CommandLine, directory: Path) -> Iterator[Path]:
+    """ceph.conf and a keyring, as the owner of a cluster hands them over."""
+    machine = LabMachine(lab, "h1")
+    (directory / "ceph.conf").write_text(machine.ok("cat", "/etc/ceph/ceph.conf"))
+    create = shlex.split(line.json("site", "caps", line.lab)["create"].replace("\\\n", ""))
+    keyring = machine.ok(*create[: create.index("-o")])
+    (directory / "keyring").write_text(keyring)
+    try:
+        yield directory
+    finally:
+        machine.ok("ceph", "auth", "rm", "client.grampus")
+
+
+@contextmanager
+def own_site(
+    line: CommandLine, lab: CommandLine, files: Path, machines: Path, names: Sequence[str]
+) -> Iterator[Site]:
+    """A site on the cluster of `lab` with new hosts of these names; all of it goes afterwards.
+
+    `files` is an empty directory for what the owner of a cluster hands over; `machines` is that of
+    the hosts' disks. Raises AssertionError when something of the site is left at the end.
+    """
+    bridge, network = network_of(lab)
+    before = connection_directories()
+    with ExitStack() as stack:
+        stack.enter_context(files_of_cluster(lab, line, files))
+        hosts = stack.enter_context(
+            SystemdHosts(
+                machines,
+                root_cache=CHECKOUT / "build" / "systemd-hosts",
+                bridge=bridge,
+                addresses={name: f"{network}.{FIRST_HOST + n}" for n, name in enumerate(names)},
+                prefix_length=24,
+                gateway=None,
+            )
+        )
+        site = Site(line, hosts, lab, files, before)
+        # The commands of the guide: no test prepares anything else.
+        conf, keyring = str(files / "ceph.conf"), str(files / "keyring")
+        line.ok(
+            *("site", "adopt", line.lab, "--conf", conf, "--keyring", keyring),
+            *("--addresses", f"{network}.{DATABASES}"),
+        )
+        for number, name in enumerate(names):
+            site.add(name, "--label", f"rack={'abc'[number]}")
+        site.tag = hosts.run(names[0], "ls", "/var/lib/grampus").strip()
+        yield site
+        end_site(site, names)
+
+
+def end_site(site: Site, names: Sequence[str]) -> None:
+    """All of it goes, with the commands that a user has for it, and nothing is left."""
+    line = site.line
+    for name in [one["name"] for one in line.json("db", "list")["databases"]]:
+        line.ok("db", "delete", name, "--now", "--yes")
+    for volume in [one["name"] for one in line.json("volume", "list")["volumes"]]:
+        line.ok("volume", "delete", volume, "--yes")
+    for host in names:
+        line.ok("host", "remove", host, "--yes")
+    line.ok("site", "forget", line.lab, "--yes")
+    assert {host: site.left_on(host) for host in names} == dict.fromkeys(names, "")
+    assert not (line.home / "sites" / line.lab).exists()
+    assert connection_directories() <= site.connections
+    objects = site.cluster.ok("rados", "--pool", "databases", "ls")
+    assert f"grampus.{line.lab}." not in objects
+    users = site.cluster.ok("ceph", "auth", "ls")
+    assert f"\nclient.grampus.{line.lab}" not in users
+    assert line.lab not in site.cluster.ok("ceph", "config-key", "ls")
