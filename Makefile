@@ -128,6 +128,12 @@ density: setup ## Memory and threads of 50 volumes on one host, into docs/proof 
 journal-space: setup ## What the journals of ten volumes take of their OSDs' databases, into docs/proof (root; 75 minutes)
 	$(VENV)/python -m tests.proof.journal_space
 
+# GRAMPUS_SITE_ROUNDS=N, GRAMPUS_SITE_LOADS=N and GRAMPUS_SITE_LOAD_S=N make it shorter.
+.PHONY: site-costs
+site-costs: setup ## Commands and commits on a site against those in a lab, into docs/proof (root; half an hour)
+	$(VENV)/python -m tests.proof.site
+
+# GRAMPUS_OPERATIONS_ON=site tries them on a site.
 .PHONY: operations
 operations: setup ## Each operation on a database under load, 200 MB and 5 GB, into docs/proof (root; an hour)
 	$(VENV)/python -m tests.proof.operations

@@ -6,7 +6,6 @@ Their directories are looked at by tests only: Grampus knows nothing of them.
 
 from __future__ import annotations
 
-import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from tests.system.command_line import KILLED, CommandLine
 from tests.system.machine import wait_for
 from tests.system.next_release import VERSION, NextRelease
 from tests.system.serving import serving
-from tests.system.site_machines import NAME, Site, own_site
+from tests.system.site_machines import NAME, LabCluster, Site, joined_machine, own_site
 
 SITE = "site-prod"
 SERVES_AGAIN_S = 90.0
@@ -45,7 +44,7 @@ def site(
     del release  # it ends after the site
     line = CommandLine(SITE)
     directory = tmp_path_factory.mktemp("site")
-    with own_site(line, lab, directory, line.home / "machines", ("s1", "s2")) as site:
+    with own_site(line, LabCluster(lab), directory, line.home / "machines", ("s1", "s2")) as site:
         line.ok("db", "create", NAME, *SMALL, "--host", "s1", timeout_s=600)
         line.ok("db", "connect", NAME, "-e", "CREATE DATABASE d")
         line.ok("db", "connect", NAME, "-e", "CREATE TABLE d.t (id SERIAL PRIMARY KEY)")
@@ -190,19 +189,8 @@ def test_sshd_that_stops_in_the_middle_of_an_operation_loses_nothing(site: Site)
 @pytest.fixture
 def second(site: Site) -> Iterator[Site]:
     """The site on a second machine, which has joined it with a file from the first one."""
-    home = site.line.home / "second-machine"
-    home.mkdir()
-    (home / "images").symlink_to(site.line.home / "images")
-    made = Site(CommandLine(SITE, home), site.hosts, site.lab, site.files, site.connections)
-    key = home / "join"
-    try:
-        site.line.ok("site", "key", SITE, "--to", str(key))
-        made.line.ok("site", "join", "--from", str(key))
+    with joined_machine(site) as made:
         yield made
-        made.line.ok("site", "forget", SITE, "--yes")
-        assert not (home / "sites").exists()
-    finally:
-        shutil.rmtree(home)
 
 
 def test_two_machines_see_and_do_the_same(site: Site, second: Site) -> None:

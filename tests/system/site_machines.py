@@ -1,4 +1,4 @@
-"""A site: the cluster of a lab with a key of few rights, and hosts that Grampus did not create.
+"""A site: somebody's cluster with a key of few rights, and hosts that Grampus did not create.
 
 The hosts are machines of their own with systemd, reached by SSH alone (`systemd_hosts.py`). Their
 directories are looked at by tests only: Grampus knows nothing of them.
@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from tests.system.command_line import CHECKOUT, CommandLine
 from tests.system.lab_machine import LabMachine
@@ -23,21 +26,52 @@ NAME = "shop"  # the database that most tests work on
 FIRST_HOST, DATABASES = 31, "240-249"
 
 
+class OwnedCluster(Protocol):
+    """A cluster of somebody, in the network of its site's hosts."""
+
+    @property
+    def bridge(self) -> str: ...
+
+    @property
+    def network(self) -> str:
+        """The first three numbers of its addresses; this machine has one of them."""
+
+    def ok(self, *argv: str) -> str:
+        """What a command prints there, with the key of an administrator; it must succeed."""
+
+
+class LabCluster:
+    """The cluster of a lab, as an `OwnedCluster`."""
+
+    def __init__(self, lab: CommandLine) -> None:
+        self._machine = LabMachine(lab, "h1")
+        self.bridge = f"gr-{lab.tag}"
+        argv = ["ip", "-4", "-o", "address", "show", self.bridge]
+        shown = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+        found = re.search(r"inet (\d+\.\d+\.\d+)\.\d+/", shown)
+        assert found is not None, shown
+        self.network = found[1]
+
+    def ok(self, *argv: str) -> str:
+        """As `LabMachine.ok`, on its first host."""
+        return self._machine.ok(*argv)
+
+
 @dataclass
 class Site:
-    """The site, its hosts, and the lab whose cluster it uses."""
+    """The site, its hosts and its cluster."""
 
     line: CommandLine
     hosts: SystemdHosts
-    lab: CommandLine
+    cluster: OwnedCluster
     files: Path
     connections: set[Path]  # of other sites on this machine, which were there before
     tag: str = ""  # of the site, once it has a host
+    begun_s: float = field(default_factory=time.monotonic)  # before the cluster was adopted
 
-    @property
-    def cluster(self) -> LabMachine:
-        """A host of the lab, with the key of an administrator."""
-        return LabMachine(self.lab, "h1")
+    def data_of(self, host: str) -> Path:
+        """The directory of a host, on this machine, below which files of its databases are."""
+        return self.hosts.data(host) / self.tag / "data"
 
     def add(self, host: str, *options: str) -> None:
         """Add one of the hosts."""
@@ -91,17 +125,32 @@ class Site:
         return self.hosts.run(host, "sh", "-c", script, "left", self.tag)
 
 
-def network_of(lab: CommandLine) -> tuple[str, str]:
-    """The lab's bridge, and the first three numbers of its addresses."""
-    shown = subprocess.run(
-        ["ip", "-4", "-o", "address", "show", f"gr-{lab.tag}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    found = re.search(r"inet (\d+\.\d+\.\d+)\.\d+/", shown)
-    assert found is not None, shown
-    return f"gr-{lab.tag}", found[1]
+def new_home(beside: Path) -> Path:
+    """A GRAMPUS_HOME with the images of another one, and nothing else."""
+    home = beside.with_name("site-home")
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir()
+    (home / "images").symlink_to(beside / "images")
+    return home
+
+
+@contextmanager
+def joined_machine(site: Site) -> Iterator[Site]:
+    """The site on a second machine, which has joined it with a file from the first one."""
+    home = site.line.home / "second-machine"
+    home.mkdir()
+    (home / "images").symlink_to(site.line.home / "images")
+    line = CommandLine(site.line.lab, home)
+    made = Site(line, site.hosts, site.cluster, site.files, site.connections, site.tag)
+    key = home / "join"
+    try:
+        site.line.ok("site", "key", line.lab, "--to", str(key))
+        line.ok("site", "join", "--from", str(key))
+        yield made
+        line.ok("site", "forget", line.lab, "--yes")
+        assert not (home / "sites").exists()
+    finally:
+        shutil.rmtree(home)
 
 
 def connection_directories() -> set[Path]:
@@ -110,48 +159,58 @@ def connection_directories() -> set[Path]:
 
 
 @contextmanager
-def files_of_cluster(lab: CommandLine, line: CommandLine, directory: Path) -> Iterator[Path]:
+def files_of_cluster(
+    cluster: OwnedCluster, line: CommandLine, directory: Path, of_pools: Sequence[str]
+) -> Iterator[Path]:
     """ceph.conf and a keyring, as the owner of a cluster hands them over."""
-    machine = LabMachine(lab, "h1")
-    (directory / "ceph.conf").write_text(machine.ok("cat", "/etc/ceph/ceph.conf"))
-    create = shlex.split(line.json("site", "caps", line.lab)["create"].replace("\\\n", ""))
-    keyring = machine.ok(*create[: create.index("-o")])
+    (directory / "ceph.conf").write_text(cluster.ok("cat", "/etc/ceph/ceph.conf"))
+    caps = line.json("site", "caps", line.lab, *of_pools)
+    create = shlex.split(caps["create"].replace("\\\n", ""))
+    keyring = cluster.ok(*create[: create.index("-o")])
     (directory / "keyring").write_text(keyring)
     try:
         yield directory
     finally:
-        machine.ok("ceph", "auth", "rm", "client.grampus")
+        cluster.ok("ceph", "auth", "rm", "client.grampus")
 
 
 @contextmanager
 def own_site(
-    line: CommandLine, lab: CommandLine, files: Path, machines: Path, names: Sequence[str]
+    line: CommandLine,
+    cluster: OwnedCluster,
+    files: Path,
+    machines: Path,
+    names: Sequence[str],
+    *,
+    pools: Sequence[str] = ("databases",),
 ) -> Iterator[Site]:
-    """A site on the cluster of `lab` with new hosts of these names; all of it goes afterwards.
+    """A site on the cluster with new hosts of these names; all of it goes afterwards.
 
-    `files` is an empty directory for what the owner of a cluster hands over; `machines` is that of
-    the hosts' disks. Raises AssertionError when something of the site is left at the end.
+    `pools` are there already. `files` is an empty directory for what the owner of a cluster hands
+    over; `machines` is that of the hosts' disks. Raises AssertionError when something of the site
+    is left at the end.
     """
-    bridge, network = network_of(lab)
+    network = cluster.network
     before = connection_directories()
     with ExitStack() as stack:
-        stack.enter_context(files_of_cluster(lab, line, files))
+        of_pools = [word for pool in pools for word in ("--pool", pool)]
+        stack.enter_context(files_of_cluster(cluster, line, files, of_pools))
         hosts = stack.enter_context(
             SystemdHosts(
                 machines,
                 root_cache=CHECKOUT / "build" / "systemd-hosts",
-                bridge=bridge,
+                bridge=cluster.bridge,
                 addresses={name: f"{network}.{FIRST_HOST + n}" for n, name in enumerate(names)},
                 prefix_length=24,
                 gateway=None,
             )
         )
-        site = Site(line, hosts, lab, files, before)
+        site = Site(line, hosts, cluster, files, before)
         # The commands of the guide: no test prepares anything else.
         conf, keyring = str(files / "ceph.conf"), str(files / "keyring")
         line.ok(
             *("site", "adopt", line.lab, "--conf", conf, "--keyring", keyring),
-            *("--addresses", f"{network}.{DATABASES}"),
+            *("--addresses", f"{network}.{DATABASES}", *of_pools),
         )
         for number, name in enumerate(names):
             site.add(name, "--label", f"rack={'abc'[number]}")

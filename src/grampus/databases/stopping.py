@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from grampus.databases.admin_client import READ_OPTIONS, render_admin_options
 from grampus.databases.administrator import Administrator
-from grampus.databases.layout import CLIENT_PROGRAMS
+from grampus.databases.layout import CLIENT_PROGRAMS, RUN_IN_DAEMON
 
 # mysqld that finds a connection as it shuts down ends it and sleeps for two seconds, "to let it die
 # gracefully"; the event scheduler's counts. Measured: 3.2 s for a stop with clients, 1.3 s without.
 # Source: MySQL's sql/mysqld.cc, close_connections.
 DISMISS = "SET GLOBAL offline_mode = ON, GLOBAL event_scheduler = OFF"
 # In one process on the host that goes on when Grampus is killed (it gets a TERM then): no server
-# is left that runs and turns everybody away. Connections take a moment to end. mysqld is the first
-# process there.
+# is left that runs and turns everybody away. Connections take a moment to end. In a container the
+# server is the first process; a service sees the processes of its host, of which that is systemd.
 _STOP = (
     f"dismiss() {{ {READ_OPTIONS}\n"
     'printf %s "$options" | timeout --signal KILL 5 "$@"; }\n'
     "trap '' TERM; "
     'dismiss "$@" || dismiss "$@"; '  # at the socket, or else at the administrative port
-    "sleep 0.1; kill -TERM 1"
+    f'sleep 0.1; kill -TERM "$(cat {RUN_IN_DAEMON / "mysqld.pid"})"'
 )
 _TIMEOUT_S = 20.0
 

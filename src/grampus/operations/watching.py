@@ -32,12 +32,17 @@ class OperationView:
     operation: JournaledOperation
     state: OperationState
     process: OperationProcess | None  # None: a release before 0.2 began it
-    machine: str | None = None  # the other machine of the site that is at it
+    machine: str | None  # the other machine of the site that is at it
+    looked_at: datetime
 
     @property
     def took_s(self) -> float:
-        """From its beginning until it was last heard of, in seconds."""
-        return (self.operation.changed_at - self.operation.started_at).total_seconds()
+        """Seconds from its beginning until it ended, or was last heard of; until now, if it runs.
+
+        Another machine of the site may have begun it by a clock that is ahead.
+        """
+        until = self.looked_at if self.state in AT_WORK else self.operation.changed_at
+        return max(0.0, (until - self.operation.started_at).total_seconds())
 
     @property
     def started_at(self) -> datetime:
@@ -171,7 +176,7 @@ class OperationWatch:
         if not is_over and not is_alive:
             machine = find_machine_at(self._store, self._lab, operation.subject, operation.kind)
         state = classify_state(operation, is_alive=is_alive or machine is not None)
-        return OperationView(operation, state, process, machine)
+        return OperationView(operation, state, process, machine, self._clock.now())
 
     def _follow(self, view: OperationView) -> OperationView:
         """The last operation of the same command in the background."""

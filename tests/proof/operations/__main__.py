@@ -1,4 +1,7 @@
-"""`make operations`: every operation on a database under load, into docs/proof."""
+"""`make operations`: every operation on a database under load, into docs/proof.
+
+`GRAMPUS_OPERATIONS_ON=site` tries them on a site instead of a lab, and has a page of its own.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,16 @@ from tests.proof.operations.accounts import (
 )
 from tests.proof.operations.catalogue import OPERATIONS, Operation, Place
 from tests.proof.operations.commit_watch import CommitWatch, longest_wait_s, read_rows
+from tests.proof.operations.grounds import (
+    DATABASE,
+    DIRECTORY,
+    FIGURES,
+    GROUNDS,
+    HOSTS,
+    POOL,
+    Ground,
+    own_ground,
+)
 from tests.proof.operations.outcome import (
     SizeTried,
     Tried,
@@ -37,20 +50,13 @@ from tests.proof.operations.steady_load import (
     SteadyLoad,
     decide_load_during,
 )
-from tests.proof.proof_lab import observe_versions, own_lab
-from tests.system.command_line import CHECKOUT, CommandLine
-from tests.system.lab_machine import LabMachine
+from tests.proof.proof_lab import observe_versions
+from tests.system.command_line import CommandLine
 
-LAB = "operations"
-DIRECTORY = CHECKOUT / "build" / "operations"
-PAGE = CHECKOUT / "docs" / "proof" / "operations.md"
-# Beside the page, since the next trial of a few operations goes on from them on another machine.
-FIGURES = CHECKOUT / "docs" / "proof" / "operations"
 FULL_SIZES = "200M,5G"
 PROMISES = {operation.name: operation.promise for operation in OPERATIONS}
-DATABASE, POOL = "worked", "other-pool"
 EXPIRY = "binlog_expire_logs_seconds"
-CLIENTS_HOST, HOME = "h3", "h1"
+HOME, OTHER_HOST = HOSTS[:2]
 # sysbench's tables, with indexes, in InnoDB's pages: see bench/quick_plan.py.
 BYTES_PER_ROW = 248
 TABLES = 4
@@ -70,12 +76,13 @@ def main() -> int:
     sizes = os.environ.get("GRAMPUS_OPERATIONS_SIZES", FULL_SIZES).split(",")
     wanted = os.environ.get("GRAMPUS_OPERATIONS", "")
     chosen = choose(wanted)
+    ground = GROUNDS[os.environ.get("GRAMPUS_OPERATIONS_ON", "lab")]  # type: ignore[index]
     found: list[SizeTried] = []
     for size in sizes:
-        with own_lab(LAB, DIRECTORY, decide_lab(size)) as command_line:
-            found.append(try_size(LabMachine(command_line, CLIENTS_HOST), size, chosen))
-    say(f"\n{render_page(found, PROMISES)}")
-    write_page()
+        with own_ground(ground, decide_lab(size)) as client:
+            found.append(try_size(client, ground, size, chosen))
+    say(f"\n{render_page(found, PROMISES, where=ground.where)}")
+    write_page(ground)
     broken = any(decide_broken(one, PROMISES[one.name]) for size in found for one in size.tried)
     differs = any(one.differing for size in found for one in size.restored)
     return 1 if broken or differs else 0
@@ -102,41 +109,38 @@ def decide_lab(size: str) -> tuple[str, ...]:
     return ("--osd-size", f"{osd_bytes // 2**30}G")
 
 
-def write_page() -> None:
+def write_page(ground: Ground) -> None:
     """The page, from what is kept of each size; it says what was not tried yet."""
     sizes = FULL_SIZES.split(",")
-    kept = {size: read_size(size) for size in sizes}
+    kept = {size: read_size(ground, size) for size in sizes}
     found = [one for one in kept.values() if one is not None]
     if not found:
         return
     missing = [format_bytes(parse_bytes(size)) for size, one in kept.items() if one is None]
-    PAGE.write_text(render_page(found, PROMISES, missing))
+    ground.page.write_text(render_page(found, PROMISES, missing, ground.where))
 
 
-def keep_size(size: str, tried: SizeTried) -> None:
+def keep_size(ground: Ground, size: str, tried: SizeTried) -> None:
     """Add to what is kept of a size."""
-    merged = merge_tried(read_size(size), tried, tuple(PROMISES))
+    merged = merge_tried(read_size(ground, size), tried, tuple(PROMISES))
     FIGURES.mkdir(exist_ok=True)
-    kept_file(size).write_text(json.dumps(asdict(merged), indent=1) + "\n")
+    ground.kept_file(size).write_text(json.dumps(asdict(merged), indent=1) + "\n")
 
 
-def read_size(size: str) -> SizeTried | None:
+def read_size(ground: Ground, size: str) -> SizeTried | None:
     """What is kept of a size; None: it was never tried."""
-    file = kept_file(size)
+    file = ground.kept_file(size)
     if not file.exists():
         return None
     return TypeAdapter(SizeTried).validate_json(file.read_bytes())
 
 
-def kept_file(size: str) -> Path:
-    """Where what was tried of a size is kept."""
-    return FIGURES / f"size-{size}.json"
-
-
-def try_size(machine: LabMachine, size: str, operations: list[Operation]) -> SizeTried:
+def try_size(
+    client: RemoteClient, ground: Ground, size: str, operations: list[Operation]
+) -> SizeTried:
     """Make a database that holds so much, try each operation on it, and compare restores."""
     data_bytes = parse_bytes(size)
-    command_line = machine.command_line
+    command_line = client.command_line
     size_bytes = int(data_bytes * VOLUME_RATIO) + VOLUME_ROOM_BYTES
     size_bytes -= size_bytes % 2**20
     say(f"\nA database for {format_bytes(data_bytes)} ...")
@@ -144,8 +148,6 @@ def try_size(machine: LabMachine, size: str, operations: list[Operation]) -> Siz
         *("db", "create", DATABASE, "--size", f"{size_bytes // 2**20}M", "--memory", "512M"),
         *("--cpus", "1", "--host", HOME),
     )
-    ensure_pool(machine)
-    client = RemoteClient(machine, DATABASE)
     client.refresh()
     load = SteadyLoad(client, data_bytes // BYTES_PER_ROW // TABLES)
     for name, value in FEW_BINARY_LOGS.items():
@@ -154,16 +156,19 @@ def try_size(machine: LabMachine, size: str, operations: list[Operation]) -> Siz
     drop_binary_logs(command_line)
     held = format_bytes(load.data_bytes())
     say(f"It has {held} in its tables.")
-    facts = {**observe_versions(machine), "sysbench at": f"{TRANSACTIONS_PER_S} transactions/s"}
+    facts = {
+        **observe_versions(client.machine),
+        "sysbench at": f"{TRANSACTIONS_PER_S} transactions/s",
+    }
     facts["date"] = f"{datetime.now(UTC):%Y-%m-%d %H:%M} (UTC)"
     done: list[Tried] = []
-    place = Place(DATABASE, "h2", str(DIRECTORY / f"backups-{data_bytes}"), POOL, size_bytes)
+    place = Place(DATABASE, OTHER_HOST, str(DIRECTORY / f"backups-{data_bytes}"), POOL, size_bytes)
     with CommitWatch(client) as watch, load:
         for operation in operations:
-            tried = try_one(machine, operation, place, watch, load)
+            tried = try_one(client, operation, place, watch, load)
             done.append(tried)
             keep(held, tried)
-            keep_size(size, SizeTried(held, done, [], facts))
+            keep_size(ground, size, SizeTried(held, done, [], facts))
             client.refresh()
     compared = compare_restores(client, place.directory) if makes_backups(operations) else []
     for one in compared:
@@ -171,7 +176,7 @@ def try_size(machine: LabMachine, size: str, operations: list[Operation]) -> Siz
     command_line.ok("db", "verify", DATABASE, "--tables", timeout_s=3600)
     command_line.ok("db", "delete", DATABASE, "--now", "--yes")
     found = SizeTried(held, done, compared, facts)
-    keep_size(size, found)
+    keep_size(ground, size, found)
     return found
 
 
@@ -189,7 +194,7 @@ def drop_binary_logs(command_line: CommandLine) -> None:
 
 
 def try_one(
-    machine: LabMachine,
+    client: RemoteClient,
     operation: Operation,
     place: Place,
     watch: CommitWatch,
@@ -200,7 +205,7 @@ def try_one(
     load.wait_for_more()
     time.sleep(REST_S)
     rows_before, failed_before, began_s = len(watch.rows()), watch.failed(), time.monotonic()
-    ran, said = run_commands(machine.command_line, operation, place, watch)
+    ran, said = run_commands(client.command_line, operation, place, watch)
     ended_s = time.monotonic()
     try:
         watch.wait_for_more()
@@ -215,7 +220,7 @@ def try_one(
         kept_back = len(decide_must_go(rows, ran[0], ran[1]) & held)
     missing = set(watch.missing())
     if operation.copy and not said:
-        copy = RemoteClient(machine, operation.copy.format(**vars(place)))
+        copy = client.of(operation.copy.format(**vars(place)))
         copy.refresh()
         missing |= decide_before(rows, ran[-1].began_s) - watch.gone() - read_rows(copy)
     tried = Tried(
@@ -255,13 +260,6 @@ def run_commands(
         told += finished.stdout
     is_told = operation.says in told
     return ran, "" if is_told else f"none of its commands said '{operation.says}'"
-
-
-def ensure_pool(machine: LabMachine) -> None:
-    """Another pool, with as many copies."""
-    if POOL not in machine.ceph("osd", "pool", "ls"):
-        machine.ok("ceph", "osd", "pool", "create", POOL, "16", "16", "--autoscale-mode=off")
-        machine.ok("rbd", "pool", "init", POOL)
 
 
 def keep(held: str, tried: Tried) -> None:

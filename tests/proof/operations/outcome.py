@@ -104,16 +104,19 @@ def find_untried(size: SizeTried, order: Sequence[str]) -> list[str]:
 
 
 def render_page(
-    sizes: Sequence[SizeTried], promises: Mapping[str, Promise], missing: Sequence[str] = ()
+    sizes: Sequence[SizeTried],
+    promises: Mapping[str, Promise],
+    missing: Sequence[str] = (),
+    where: str = "on a real lab",
 ) -> str:
-    """The page of docs/proof; `promises` by the name of the operation.
+    """The page of docs/proof; `promises` by the name of the operation, `where` they were tried.
 
     `missing` are the sizes of databases that have not been tried to the end.
     """
     lines = [
         "# Operations under load",
         "",
-        "Written by `make operations`. While each operation runs, on a real lab, sysbench's "
+        f"Written by `make operations`, {where}. While each operation runs, sysbench's "
         "oltp_read_write works on the database at a fixed rate (4 threads, over the network and "
         "TLS, from another host), and a client commits one row after the other and notes each "
         "acknowledgement. Afterwards every acknowledged row must be there.",

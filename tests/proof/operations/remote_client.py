@@ -1,7 +1,11 @@
-"""A client of a database on a host of the lab, over the network and TLS, as a program's is."""
+"""A client of a database on a host of the lab, over the network and TLS, as a program's is.
+
+The database may be the lab's, or that of a site whose hosts are in the lab's network.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -14,19 +18,33 @@ from tests.system.lab_machine import LabMachine
 READ_TIMEOUT_S = 900.0  # every row of a table of a GiB
 # The names, in its working directory, that sysbench 1.0 is compiled with.
 _TLS_FILES = {"ca.pem": "cacert.pem", "client-cert.pem": None, "client-key.pem": None}
+# The directory of a host, by its name, below which the files of its databases are.
+DataOf = Callable[[str], Path]
 
 
 class RemoteClient:
     """What programs on one host need to reach a database: options with the password, certificates.
 
     The host is another than the database's, or stays one when the database moves: its address
-    goes with it.
+    goes with it. `operated` is where the database is, if not in the lab; `data_of` finds its files.
     """
 
-    def __init__(self, machine: LabMachine, database: str) -> None:
+    def __init__(
+        self,
+        machine: LabMachine,
+        database: str,
+        operated: CommandLine | None = None,
+        data_of: DataOf | None = None,
+    ) -> None:
         self.machine = machine
         self.database = database
+        self.command_line = operated or machine.command_line
+        self._data_of = data_of or (lambda host: LabMachine(self.command_line, host).data)
         self.directory = machine.scratch() / f"client-{database}"
+
+    def of(self, database: str) -> RemoteClient:
+        """The client of another database, beside this one."""
+        return RemoteClient(self.machine, database, self.command_line, self._data_of)
 
     @property
     def option_file(self) -> Path:
@@ -38,7 +56,7 @@ class RemoteClient:
 
     def refresh(self) -> None:
         """Write all of it anew, as after a rotation."""
-        command_line = self.machine.command_line
+        command_line = self.command_line
         shown = command_line.json("db", "show", self.database)
         secrets = command_line.home / "secrets" / command_line.lab / f"{self.database}.cnf"
         options = dict(
@@ -62,10 +80,10 @@ class RemoteClient:
             option_file=str(self.option_file),
         )
         _write(self.sysbench_config, render_sysbench_config(endpoint, tls=True))
-        self._copy_certificates(command_line, shown["host"])
+        self._copy_certificates(shown["host"])
 
-    def _copy_certificates(self, command_line: CommandLine, host: str) -> None:
-        found = LabMachine(command_line, host).data / "databases" / self.database
+    def _copy_certificates(self, host: str) -> None:
+        found = self._data_of(host) / "databases" / self.database
         for name, renamed in _TLS_FILES.items():
             (source,) = found.rglob(name)
             _write(self.directory / (renamed or name), source.read_text())

@@ -74,7 +74,7 @@ def find_differing(
 
 def compare_restores(client: RemoteClient, directory: str) -> list[Restored]:
     """A moment, and the latest backup; nobody else writes to the database."""
-    command_line, name = client.machine.command_line, client.database
+    command_line, name = client.command_line, client.database
     time.sleep(APART_S)
     moment = datetime.now(UTC)
     then = digest_tables(client)
@@ -97,7 +97,7 @@ def _restore(
     wanted: tuple[str, ...],
     rows: dict[str, TableDigest],
 ) -> Restored:
-    command_line = client.machine.command_line
+    command_line = client.command_line
     restored = f"{client.database}-again"
     began_s = time.monotonic()
     finished = command_line.run(
@@ -108,7 +108,7 @@ def _restore(
     count = sum(one.rows for one in rows.values())
     if finished.code != 0:
         return Restored(what, took_s, count, tuple(rows), finished.stderr[-500:].strip())
-    reader = RemoteClient(client.machine, restored)
+    reader = client.of(restored)
     reader.refresh()
     differing = find_differing(rows, digest_tables(reader))
     command_line.ok("db", "delete", restored, "--now", "--yes")

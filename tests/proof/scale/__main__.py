@@ -17,8 +17,8 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from grampus.core.errors import GrampusError
 from grampus.state.store import Store
+from tests.proof.measured_command import measure
 from tests.proof.proof_lab import observe_versions, own_lab
 from tests.proof.scale.page import failures, render_page
 from tests.system.command_line import CHECKOUT, CommandLine
@@ -47,25 +47,6 @@ def commands(number: int) -> Iterator[tuple[str, Sequence[str]]]:
     yield "volume attach", ("volume", "attach", "scratch", "--host", "h1")
     yield "volume detach", ("volume", "detach", "scratch")
     yield "db list", ("db", "list")
-
-
-def measure(command_line: CommandLine, arguments: Sequence[str], tell: str) -> dict[str, float]:
-    """Seconds of CPU and of wall time of one command, which must succeed."""
-    began_s = time.monotonic()
-    with subprocess.Popen(
-        [sys.executable, "-m", "grampus", *arguments],
-        env=command_line.environment(""),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    ) as process:
-        assert process.stderr is not None
-        said = process.stderr.read()
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    wall_s = time.monotonic() - began_s
-    if process.returncode != 0:
-        raise GrampusError(f"grampus {' '.join(arguments)} failed ({tell}): {said.decode()}")
-    return {"cpu_s": used.ru_utime + used.ru_stime, "wall_s": wall_s}
 
 
 @contextmanager

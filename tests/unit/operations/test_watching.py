@@ -76,18 +76,20 @@ def test_a_step_says_what_it_does_and_is_seen_from_outside(store: Store) -> None
     clock = FakeClock()
     mine = journal(store, own(), clock)
     operation = mine.begin("db.stop", LAB, "shop", {})
-    seen: list[str] = []
+    seen: list[tuple[str, float]] = []
 
     def stop() -> None:
         for text in ("40%", "waits for h1"):
             mine.detail(text)
-            seen.append(watch(store).get(operation.id).doing)
             clock.sleep(2)
+            view = watch(store, clock).get(operation.id)
+            seen.append((view.doing, view.took_s))
 
     mine.apply(operation, [Step("stop", "Stop it", stop)], SilentProgress(), undo_on_failure=False)
     mine.detail("it is over")
-    assert seen == ["Stop it: 40%", "Stop it: waits for h1"]
-    view = watch(store).get(operation.id)
+    assert seen == [("Stop it: 40%", 2.0), ("Stop it: waits for h1", 4.0)]
+    clock.sleep(9)
+    view = watch(store, clock).get(operation.id)
     assert (view.state, view.doing, view.took_s, view.what) == ("done", "", 4.0, "db stop")
 
 

@@ -32,7 +32,7 @@ from grampus.hosts.process import read_command, run_command, spawn_command, writ
 from grampus.hosts.remote.addresses import AddressPlace, decide_place
 from grampus.hosts.remote.epoch_guard import SUPERSEDED, UNDECIDED, HostEpoch
 from grampus.hosts.remote.host_parts import LACKS_IMAGE, OTHER_PARTS, explain_refusal
-from grampus.hosts.remote.host_root import inside_argv
+from grampus.hosts.remote.host_root import daemon_argv, inside_argv
 from grampus.hosts.remote.host_scripts import (
     ABSENT,
     LIMIT,
@@ -186,7 +186,8 @@ class RemoteHost:
         check: bool = True,
         daemon: str | None = None,
     ) -> CommandResult:
-        inner = list(argv) if daemon is None else self._daemon_argv(daemon, argv)
+        has_stdin = stdin is not None
+        inner = list(argv) if daemon is None else self._daemon_argv(daemon, argv, has_stdin)
         result = self._servers().run(inner, stdin=stdin, timeout_s=timeout_s, check=False)
         shown = CommandResult(tuple(argv), result.returncode, result.stdout, result.stderr)
         if check and result.returncode != 0:
@@ -371,18 +372,14 @@ class RemoteHost:
     def _outside(self, script: str, *arguments: str, check: bool = True) -> CommandResult:
         return self._on_host(["sh", "-c", script, "grampus-daemon", *arguments], check=check)
 
-    def _daemon_argv(self, daemon: str, argv: Sequence[str]) -> list[str]:
+    def _daemon_argv(self, daemon: str, argv: Sequence[str], has_stdin: bool = False) -> list[str]:
         """The command that runs `argv` inside a daemon, as its user."""
         status = self.observe_daemon(daemon)
         if status is None or status.pid is None:
             raise GrampusError(
                 f"The daemon {daemon} does not run on {self.name}.", code="daemon-absent"
             )
-        user = str(status.uid or 0)
-        return [
-            *("nsenter", "--target", str(status.pid), "--mount", "--root", "--wd=/"),
-            *("--setuid", user, "--setgid", user, "--", *argv),
-        ]
+        return daemon_argv(status.pid, status.uid or 0, argv, has_stdin=has_stdin)
 
     def _map_owners(self, spec: DaemonSpec) -> bool:
         """Make the binds whose files shall belong to the daemon's own user; whether it could."""
