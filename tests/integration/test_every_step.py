@@ -1,5 +1,9 @@
 """Every kind of operation killed at each of its steps on a real lab; the next command settles it.
 
+With `GRAMPUS_EVERY_STEP_ON=site` the operations are those of a site, on hosts that Grampus did not
+create, and the command that settles runs on another machine of the site: nobody returns to the one
+that was killed. It waits until that counts as lost, each time.
+
 What is finished when it was cut off is killed at one step after the other until nothing is left to
 kill; what is undone is begun anew for each step. Then nothing is left but what the operation should
 leave, and each row that was acknowledged before is there.
@@ -7,23 +11,80 @@ leave, and each row that was acknowledged before is there.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.system.command_line import KILLED, CommandLine
-from tests.system.leftovers import cluster_inventory, differences
+from tests.system.leftovers import cluster_inventory, differences, site_inventory
+from tests.system.machine import wait_for
 from tests.system.operations_to_stop import LEFTOVERS, NAME, OPERATIONS, Stopped, words
+from tests.system.site_machines import LabCluster, joined_machine, own_site
 
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.exhaustive,
-    pytest.mark.logs("operation.closed", "operation.undone"),
+    pytest.mark.logs("operation.closed", "operation.undone", "lock.kept"),
 ]
 
+# A machine of a site counts as lost after 30 s; the rest is for commands on a busy machine.
+LOST_S = 90.0
 SIZES = ("--size", "1G", "--memory", "512M", "--cpus", "0.5")
+
+
+@dataclass
+class Place:
+    """Where the operations are: what begins them, what settles them, and what they may leave."""
+
+    line: CommandLine
+    settler: CommandLine
+    inventory: Callable[[], dict[str, Any]]
+
+    def settle(self, operation: Stopped) -> None:
+        """The next command settles it, and the one after finds nothing to do.
+
+        One of another machine leaves it alone until the machine that was killed counts as lost.
+        """
+
+        def is_settled() -> bool:
+            self.settler.ok(*operation.settles)
+            listed = self.settler.json("operation", "list", "--last", "0")["operations"]
+            return not listed
+
+        wait_for(is_settled, f"{operation.kind} to be settled", LOST_S)
+        assert "was interrupted" not in self.line.ok(*operation.settles).stderr
+
+    def kill_settling(self, operation: Stopped, step: str, number: int) -> None:
+        """Kill what settles it, after that step; machines take turns."""
+        line = (self.settler, self.line)[number % 2]
+        points = f"{operation.kind}/{step}/after=kill"
+
+        def is_killed() -> bool:
+            cut = line.run(*operation.settles, failpoints=points)
+            assert cut.code in (0, KILLED), cut.stderr
+            return cut.code == KILLED
+
+        wait_for(is_killed, f"{operation.kind} to come to the end of {step}", LOST_S)
+
+
+@pytest.fixture(scope="module")
+def place(lab: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """The lab, or a site on its cluster."""
+    if os.environ.get("GRAMPUS_EVERY_STEP_ON", "lab") == "lab":
+        yield Place(lab, lab, lambda: cluster_inventory(lab))
+        return
+    line, files = CommandLine("site-steps"), tmp_path_factory.mktemp("site")
+    machines = line.home / "machines"
+    with (
+        own_site(line, LabCluster(lab), files, machines, ("h1", "h2", "h3")) as site,
+        joined_machine(site) as second,
+    ):
+        yield Place(line, second.line, lambda: site_inventory(site))
 
 
 class Shared:
@@ -72,43 +133,43 @@ class Shared:
 
     def _other_host(self) -> str:
         here = self._lab.json("db", "show", NAME)["host"]
-        hosts = [host["name"] for host in self._lab.json("lab", "status")["hosts"]]
-        return next(host for host in hosts if host != here)
+        hosts = [host["name"] for host in self._lab.json("host", "list")["hosts"]]
+        return str(next(host for host in hosts if host != here))
 
     def _safety_snapshot(self) -> str:
         listed = self._lab.json("db", "snapshot", "list", NAME)["snapshots"]
-        return next(s["name"] for s in listed if s["name"].startswith("before-rollback-"))
+        return str(next(s["name"] for s in listed if s["name"].startswith("before-rollback-")))
 
 
 @pytest.fixture(scope="module")
-def shared(lab: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    made = Shared(lab, tmp_path_factory.mktemp("every-step"))
+def shared(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    made = Shared(place.line, tmp_path_factory.mktemp("every-step"))
     made.make()
     try:
         yield made
     finally:
-        lab.run("db", "delete", NAME, "--now", "--yes")
+        place.line.run("db", "delete", NAME, "--now", "--yes")
 
 
-def test_making_the_golden_volume_killed_at_each_step_is_undone(lab: CommandLine) -> None:
+def test_making_the_golden_volume_killed_at_each_step_is_undone(place: Place) -> None:
     """Before the shared database, which is cloned from one."""
     (operation,) = (each for each in OPERATIONS if each.kind == "db.golden")
-    for volume in lab.json("volume", "list")["volumes"]:
+    for volume in place.line.json("volume", "list")["volumes"]:
         if volume["name"].startswith("golden-"):
-            lab.ok("volume", "delete", volume["name"], "--yes")
-    before = cluster_inventory(lab)
+            place.line.ok("volume", "delete", volume["name"], "--yes")
+    before = place.inventory()
     for step in operation.steps:
-        _kill(lab, operation, step, operation.command.split())
-        _settle(lab, operation)
-    assert differences(before, cluster_inventory(lab)) == {}
+        _kill(place.line, operation, step, operation.command.split())
+        place.settle(operation)
+    assert differences(before, place.inventory()) == {}
 
 
 @pytest.fixture(autouse=True)
-def _nothing_left_for_the_next(lab: CommandLine) -> Iterator[None]:
+def _nothing_left_for_the_next(place: Place) -> Iterator[None]:
     """What a test that failed has left; one that passed has left nothing."""
     yield
     for command in LEFTOVERS:
-        lab.run(*command.split())
+        place.line.run(*command.split())
 
 
 OTHERS = [operation for operation in OPERATIONS if operation.kind != "db.golden"]
@@ -116,41 +177,35 @@ OTHERS = [operation for operation in OPERATIONS if operation.kind != "db.golden"
 
 @pytest.mark.parametrize("operation", OTHERS, ids=[each.kind for each in OTHERS])
 def test_killed_at_each_step_it_is_settled_and_leaves_nothing(
-    lab: CommandLine, shared: Shared, operation: Stopped
+    place: Place, shared: Shared, operation: Stopped
 ) -> None:
     shared.write()
-    before = cluster_inventory(lab)
+    before = place.inventory()
     if operation.is_undone:
         for step in operation.steps:
-            _do(lab, shared, operation.prepare)
-            prepared = cluster_inventory(lab) if operation.prepare else before
-            _kill(lab, operation, step, shared.words(operation.command))
-            _settle(lab, operation)
+            _do(place.line, shared, operation.prepare)
+            prepared = place.inventory() if operation.prepare else before
+            _kill(place.line, operation, step, shared.words(operation.command))
+            place.settle(operation)
             if operation.prepare:
-                found = differences(prepared, cluster_inventory(lab))
+                found = differences(prepared, place.inventory())
                 assert set(found) <= operation.settles_anyway, f"killed after {step}: {found}"
-            _do(lab, shared, operation.back)
+            _do(place.line, shared, operation.back)
     else:
-        _do(lab, shared, operation.prepare)
+        _do(place.line, shared, operation.prepare)
         first, *others = operation.steps
-        _kill(lab, operation, first, shared.words(operation.command))
-        for step in others:
-            _kill(lab, operation, step, operation.settles)
-        _settle(lab, operation)
-        _do(lab, shared, operation.back)
-    assert differences(before, cluster_inventory(lab)) == {}
+        _kill(place.line, operation, first, shared.words(operation.command))
+        for number, step in enumerate(others):
+            place.kill_settling(operation, step, number)
+        place.settle(operation)
+        _do(place.line, shared, operation.back)
+    assert differences(before, place.inventory()) == {}
     shared.require_rows()
 
 
 def _kill(lab: CommandLine, operation: Stopped, step: str, command: Sequence[str]) -> None:
     cut = lab.run(*command, failpoints=f"{operation.kind}/{step}/after=kill")
     assert cut.code == KILLED, f"{operation.kind} has no step {step} here: {cut.stderr}"
-
-
-def _settle(lab: CommandLine, operation: Stopped) -> None:
-    """The next command settles it, and the one after finds nothing to do."""
-    lab.ok(*operation.settles)
-    assert "was interrupted" not in lab.ok(*operation.settles).stderr
 
 
 def _do(lab: CommandLine, shared: Shared, commands: Sequence[str]) -> None:

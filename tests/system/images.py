@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from grampus.ceph.trash import TRASH_IDS
@@ -34,5 +35,10 @@ class PoolContents:
 
 def pool_contents(tag: str, pool: str = "databases") -> PoolContents:
     """What is in a pool of the lab with that tag."""
-    found = json.loads(lab_container(tag, "h1", "python3", "-c", LIST_POOL, pool))
+    return contents_of_pool(lambda *argv: lab_container(tag, "h1", *argv), pool)
+
+
+def contents_of_pool(run: Callable[..., str], pool: str = "databases") -> PoolContents:
+    """What is in a pool of the cluster on which `run` runs a command and answers what it prints."""
+    found = json.loads(run("python3", "-c", LIST_POOL, pool))
     return PoolContents(**{kind: tuple(sorted(names)) for kind, names in found.items()})

@@ -87,6 +87,7 @@ LANES = (
             "growth",  # 30
             "grown_file_systems",  # 5
             "secure_messages",  # exhaustive
+            "stock_cluster",  # exhaustive, with two more images
             "upgrades",  # exhaustive
         ),
     ),

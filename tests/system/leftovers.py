@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.system.command_line import CommandLine
-from tests.system.images import pool_contents
+from tests.system.images import contents_of_pool, pool_contents
 from tests.system.machine import inventory, lab_container
+from tests.system.site_machines import Site
 
 _DIRECTORIES = ("databases", "endpoints", "volumes", "exports", "scratch", "etc-ceph")
 # What signs certificates of replicas stays with a database for the next one.
@@ -44,6 +45,20 @@ def cluster_inventory(lab: CommandLine) -> dict[str, Any]:
             if path.parts[-2] in _DIRECTORIES
         ),
         "secrets": _secrets(secrets),
+    }
+
+
+def site_inventory(site: Site) -> dict[str, Any]:
+    """What databases leave on the hosts of a site, in its cluster, and in Grampus's own files."""
+    places = " ".join(f"/var/lib/grampus/{site.tag}/data/{name}" for name in _DIRECTORIES)
+    listed = f"find {places} -mindepth 1 -maxdepth 1 2>/dev/null | sort"
+    users = site.cluster.ok("ceph", "auth", "ls").split()
+    return {
+        "hosts": [sorted(site.left_on(host).splitlines()) for host in site.hosts.names],
+        "files": [site.hosts.run(host, "sh", "-c", listed) for host in site.hosts.names],
+        "pool": asdict(contents_of_pool(site.cluster.ok)),
+        "users": sorted(word for word in users if word.startswith("client.grampus")),
+        "secrets": _secrets(site.line.home / "secrets" / site.line.lab),
     }
 
 

@@ -11,10 +11,11 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 from tests.system.command_line import CHECKOUT, CommandLine
@@ -73,9 +74,9 @@ class Site:
         """The directory of a host, on this machine, below which files of its databases are."""
         return self.hosts.data(host) / self.tag / "data"
 
-    def add(self, host: str, *options: str) -> None:
-        """Add one of the hosts."""
-        place = f"root@{self.hosts.address(host)}"
+    def add(self, host: str, *options: str, user: str = "root") -> None:
+        """Add one of the hosts; a user other than root has the sudo rule of the guide."""
+        place = f"{user}@{self.hosts.address(host)}"
         identity = str(self.hosts.identity)
         self.line.ok("host", "add", host, "--ssh", place, "--identity", identity, *options)
 
@@ -183,12 +184,13 @@ def own_site(
     names: Sequence[str],
     *,
     pools: Sequence[str] = ("databases",),
+    users: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Site]:
     """A site on the cluster with new hosts of these names; all of it goes afterwards.
 
-    `pools` are there already. `files` is an empty directory for what the owner of a cluster hands
-    over; `machines` is that of the hosts' disks. Raises AssertionError when something of the site
-    is left at the end.
+    `pools` are there already; `users` are those who log in to hosts, root elsewhere. `files` is an
+    empty directory for what the owner of a cluster hands over; `machines` is that of the hosts'
+    disks. Raises AssertionError when something of the site is left at the end.
     """
     network = cluster.network
     before = connection_directories()
@@ -213,7 +215,7 @@ def own_site(
             *("--addresses", f"{network}.{DATABASES}", *of_pools),
         )
         for number, name in enumerate(names):
-            site.add(name, "--label", f"rack={'abc'[number]}")
+            site.add(name, "--label", f"rack={'abc'[number]}", user=users.get(name, "root"))
         site.tag = hosts.run(names[0], "ls", "/var/lib/grampus").strip()
         yield site
         end_site(site, names)

@@ -60,7 +60,8 @@ class HostDisk:
             ("etc/passwd", (root / "etc/passwd").read_text() + user),
             ("etc/shadow", (root / "etc/shadow").read_text() + f"{OPERATOR}:*:20000::::::\n"),
             ("root/.ssh/authorized_keys", authorized_key),
-            (f"{home}/.ssh/authorized_keys", authorized_key),
+            # As the guide has it, but for the address.
+            (f"{home}/.ssh/authorized_keys", f"restrict,pty {authorized_key}"),
         ):
             self._write(root, path, text)
         for own in (self._upper / home, *(self._upper / home).rglob("*")):

@@ -111,6 +111,11 @@ class SystemdHosts:
         """End all hosts and remove their disks; what their consoles said stays."""
         self._to_close.close()
 
+    @property
+    def names(self) -> list[str]:
+        """The hosts' names, in the order of their addresses."""
+        return list(self._addresses)
+
     def address(self, name: str) -> str:
         """The host's IPv4 address."""
         return self._addresses[name]

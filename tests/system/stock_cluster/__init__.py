@@ -1,0 +1,1 @@
+"""A Ceph cluster that was not deployed by Grampus, on a bridge of this machine."""
