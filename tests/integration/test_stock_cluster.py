@@ -86,6 +86,6 @@ def test_a_database_of_the_other_flavour_lives_there(site: Site) -> None:
     line.ok("db", "create", "maria", "--flavour", "mariadb", *SMALL, "--host", "s2", timeout_s=600)
     line.ok("db", "connect", "maria", "-e", "CREATE DATABASE d")
     line.ok("db", "clone", "maria", "maria-copy", "--host", "s2", "--memory", "320M")
-    for name in ("maria", "maria-copy"):
+    for name in ("maria-copy", "maria"):
         assert line.sql(name, "SHOW DATABASES LIKE 'd'") == [["d"]], name
         line.ok("db", "delete", name, "--now", "--yes")
