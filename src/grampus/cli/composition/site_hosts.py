@@ -210,4 +210,4 @@ def site_fleet(
     """The hosts that Grampus may use, given commands in the present epoch; without one, hosts
     refuse commands."""
     made = [remote_host(home, site, one, epoch, progress) for one in hosts]
-    return RemoteFleet(made, site.database_addresses())
+    return RemoteFleet(made, site.database_addresses(), site.database_ports())

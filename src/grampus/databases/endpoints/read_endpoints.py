@@ -22,12 +22,14 @@ class EndpointChange:
     endpoint: ReadEndpoint
     former: ReadEndpoint
     problem: GrampusError | None = None  # why it could not be served so
+    # Replicas that could not be directed to where their primary is, as sentences.
+    misled: tuple[str, ...] = ()
 
     @property
     def is_other(self) -> bool:
         """Whether it leads to others now, or is served elsewhere."""
         now, then = self.endpoint, self.former
-        return (now.host, now.members) != (then.host, then.members)
+        return (now.host, now.address, now.members) != (then.host, then.address, then.members)
 
 
 class ReadEndpoints:
@@ -63,6 +65,8 @@ class ReadEndpoints:
         if host is None:  # rather on a host in maintenance than nowhere
             host = decide_host(former, record.spec.host, hosts, names, reachable)
         wanted = former.model_copy(update={"host": host, "members": names})
+        if host is not None and former.shares_address:
+            wanted = wanted.model_copy(update={"address": fleet.host(host).address})
         specs = {one.spec.name: one.spec for one in replicas}
         order = EndpointOrder(
             database=primary,
