@@ -81,6 +81,12 @@ class DatabaseRecords:
         """The host of each database by name; no record is parsed."""
         return self._store.field(DATABASE_KIND, self._lab, "$.spec.host")
 
+    def at_address_of(self, host: str) -> list[str]:
+        """The databases on a host that have its address; no record is parsed."""
+        kinds = self._store.field(DATABASE_KIND, self._lab, "$.spec.address_kind")
+        here = (name for name, where in self.hosts().items() if where == host)
+        return [name for name in here if kinds.get(name) == "host"]
+
     def named_images(self) -> set[str]:
         """The host images that databases name beside those of their hosts; no record is parsed."""
         found = self._store.field(DATABASE_KIND, self._lab, "$.spec.image_id")

@@ -151,6 +151,14 @@ def test_databases_of_a_host_share_its_address_and_nothing_else(world: PortWorld
     assert world.service().operations.used_addresses() == {":13300", ":13301"}
 
 
+def test_who_has_the_address_of_a_host_is_known(world: PortWorld) -> None:
+    records = world.service().operations.records
+    assert (records.at_address_of("h1"), records.at_address_of("h2")) == (["demo"], [])
+    world.fleet.ports = ()
+    world.create("floating", host="h1")
+    assert records.at_address_of("h1") == ["demo"]
+
+
 def test_a_port_of_another_program_is_left_out(world: PortWorld) -> None:
     world.hosts["h1"].busy_ports = {13301, 13302 + ADMIN_PORT_DISTANCE}
     world.create("other", host="h1")
