@@ -214,8 +214,7 @@ class DatabaseWork:
     def named_addresses(self) -> tuple[str, ...]:
         """What its certificate names beside its own address: where it, or the read-only endpoint
         that leads to it, may be later."""
-        is_moving = self._spec.shares_address or self._spec.endpoint_port is not None
-        hosts = self._ports.fleet.hosts() if is_moving else []
+        hosts = self._ports.fleet.hosts() if self._is_named_by_hosts() else []
         return tuple(sorted(host.address for host in hosts))
 
     def ensure_named(self) -> None:
@@ -223,9 +222,12 @@ class DatabaseWork:
 
         The host may be newer than they are.
         """
-        if self._spec.shares_address:
+        if self._is_named_by_hosts():
             names = self.named_addresses()
             ensure_certificates(self.host(), self._names(), self.authority(), names=names)
+
+    def _is_named_by_hosts(self) -> bool:
+        return self._spec.shares_address or self._spec.endpoint_port is not None
 
     def _make_authority(self) -> Authority:
         host, name = self.host(), self._spec.name

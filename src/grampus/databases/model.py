@@ -121,6 +121,8 @@ class ReadEndpoint(BaseModel):
     members: tuple[str, ...] = ()  # the replicas behind it, sorted
     # Hosts that could not be told to serve it no longer.
     left_hosts: tuple[str, ...] = ()
+    # The address that all certificates of replicas were seen to name, where it is that of a host.
+    named: str = ""
 
     @property
     def shares_address(self) -> bool:

@@ -15,7 +15,7 @@ from grampus.databases.host_addresses import parse_listening_ports
 from grampus.databases.layout import decide_daemon_uid
 from grampus.databases.left_instances import silence_cut_off
 from grampus.databases.live.moving import DatabaseMoves
-from grampus.databases.model import DatabaseSpec, ReadEndpoint, ScratchSpec
+from grampus.databases.model import DatabaseSpec, HostMaintenance, ReadEndpoint, ScratchSpec
 from grampus.databases.placement import AssignedAddress, decide_port
 from grampus.databases.replicas.repointing import repoint_after_change, repoint_replicas
 from grampus.databases.settings import ADMIN_PORT_DISTANCE, decide_admin_port
@@ -428,3 +428,40 @@ def test_all_replicas_name_every_host_that_may_serve_the_endpoint(
 ) -> None:
     shown = replicated.server("demo-r1").shown
     assert all(f"IP Address:{host.address}" in shown for host in replicated.hosts.values())
+
+
+def add_host_later(world: PortReplicaWorld) -> None:
+    """The third host has an address that no certificate names, and a replica."""
+    world.hosts["h3"].address = "10.0.0.77"
+    world.add(host="h3")
+    assert "IP Address:10.0.0.77" not in world.server("demo-r1").shown
+
+
+def test_an_endpoint_on_a_host_that_was_added_later_has_a_name_in_all_certificates(
+    replicated: PortReplicaWorld,
+) -> None:
+    add_host_later(replicated)
+    trusted = replicated.service().operations.credentials.replicas_ca_file("demo").read_text()
+    put_in_maintenance(replicated, "h2")
+    endpoint = replicated.settle_endpoint().endpoint
+    assert (endpoint.host, endpoint.address, endpoint.named) == ("h3", "10.0.0.77", "10.0.0.77")
+    assert "IP Address:10.0.0.77" in replicated.server("demo-r1").shown
+    assert replicated.server("demo-r1").is_trusted_by(trusted)
+    shown = replicated.server("demo-r1").shown
+    replicated.settle_endpoint()
+    assert replicated.server("demo-r1").shown == shown, "once"
+
+
+def test_a_replica_that_keeps_its_certificate_is_asked_again(replicated: PortReplicaWorld) -> None:
+    add_host_later(replicated)
+    replicated.hosts["h2"].reload_failure = "ERROR 3888 (HY000): Failed to set up SSL"
+    put_in_maintenance(replicated, "h2")
+    assert replicated.settle_endpoint().endpoint.named == "10.0.0.2"
+    replicated.hosts["h2"].reload_failure = ""
+    assert replicated.settle_endpoint().endpoint.named == "10.0.0.77"
+    assert "IP Address:10.0.0.77" in replicated.server("demo-r1").shown
+
+
+def put_in_maintenance(world: PortReplicaWorld, host: str) -> None:
+    records = world.service().operations.records
+    records.put_maintenance(HostMaintenance(host=host, since=world.clock.now()))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from grampus.core.errors import GrampusError
 from grampus.databases.endpoints.decide_endpoint import Candidate, decide_host, decide_members
+from grampus.databases.endpoints.endpoint_names import ensure_named
 from grampus.databases.endpoints.endpoint_steps import CHANGE_ENDPOINT, EndpointOrder, members_of
 from grampus.databases.endpoints.endpoint_work import EndpointWork, endpoint_daemon, require_haproxy
 from grampus.databases.instance import observe_daemon_state
@@ -66,7 +67,10 @@ class ReadEndpoints:
             host = decide_host(former, record.spec.host, hosts, names, reachable)
         wanted = former.model_copy(update={"host": host, "members": names})
         if host is not None and former.shares_address:
-            wanted = wanted.model_copy(update={"address": fleet.host(host).address})
+            address = fleet.host(host).address
+            wanted = wanted.model_copy(update={"address": address})
+            if former.named != address and ensure_named(self._operations, wanted, replicas):
+                wanted = wanted.model_copy(update={"named": address})
         specs = {one.spec.name: one.spec for one in replicas}
         order = EndpointOrder(
             database=primary,

@@ -70,7 +70,8 @@ class ReplicaWork:
         if spec.held_endpoint is not None and records.find_read_endpoint(self._primary) is None:
             # At the address of whatever host serves it; until then it is that of the replica.
             address = spec.endpoint_address or spec.address
-            made = ReadEndpoint(address=address, port=spec.endpoint_port)
+            named = "" if spec.endpoint_port is None else address
+            made = ReadEndpoint(address=address, port=spec.endpoint_port, named=named)
             records.put_read_endpoint(self._primary, made)
         credentials = self._ports.credentials
         if credentials.find_replica_authority(self._primary) is None:
