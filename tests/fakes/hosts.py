@@ -229,6 +229,7 @@ class FakeFleet:
         self._addresses = tuple(addresses)
         self.cut_from_cluster: set[str] = set()  # hosts that run commands, and reach no MON
         self.holders: dict[str, str] = {}  # MACs of machines of others, by their address
+        self.ports: Sequence[int] = ()  # of the hosts, for databases without addresses of their own
 
     def hosts(self) -> list[Any]:
         return [self.by_name[name] for name in sorted(self.by_name)]
@@ -246,6 +247,9 @@ class FakeFleet:
 
     def database_addresses(self) -> Sequence[str]:
         return self._addresses
+
+    def database_ports(self) -> Sequence[int]:
+        return self.ports
 
     def find_address_holder(self, address: str) -> str | None:
         return self.holders.get(address)

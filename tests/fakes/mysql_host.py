@@ -85,6 +85,8 @@ class MysqlHost(FakeHost):
         ] = {}  # what a connection gets at an address, as seen from here
         self.reset: list[str] = []  # places whose connections were reset
         self.answering: set[str] = set()  # addresses where somebody listens, as seen from here
+        self.busy_ports: set[int] = set()  # at which other programs of the host listen
+        self.closed: list[str] = []  # places whose listening sockets were closed
         self._certificates = 0
 
     def run(
@@ -157,7 +159,7 @@ class MysqlHost(FakeHost):
 
     def _begin_haproxy(self, daemon: MysqlDaemon) -> None:
         daemon.proxy = FakeHaproxy(self.files[PurePosixPath(daemon.spec.argv[-1])].content)
-        if daemon.proxy.address not in self.addresses:
+        if daemon.proxy.address not in {*self.addresses, self.address}:
             daemon.state, daemon.log = "stopped", "[ALERT] cannot bind socket"
 
     def _ask_haproxy(self, stdin: str, daemon: MysqlDaemon | None) -> tuple[int, str]:
@@ -194,12 +196,18 @@ class MysqlHost(FakeHost):
                 return int(self.silent_looks >= 0), ""
             case "python3":  # as `probe_argv` asks several places at once
                 return 0, "\n".join(f"{one} {self._answer_at(one)}" for one in argv[4:])
+            case "ss" if "--listening" in argv:
+                self.closed.append(argv[-1])
             case "ss":  # as the connections of a host that is left are reset
                 self.reset.append(argv[-1])
+            case "cat":  # as `observe_listening_ports` lists sockets
+                return 0, "".join(map(_listening, sorted(self._ports_in_use())))
             case "true":  # as a host is woken
                 pass
             case "test":
                 return int(self.lacks_haproxy), ""
+            case "openssl" if "subjectAltName" in argv:
+                return 0, self.files[PurePosixPath(argv[-1])].content
             case "openssl" if argv[1] == "x509":
                 return 0, f"notAfter={self.certificates_end}\n"
             case "openssl":
@@ -222,7 +230,11 @@ class MysqlHost(FakeHost):
         self._certificates += 1
         mark = f"{self.name}#{self._certificates};"
         signer = mark if "-CA" not in values else _signer(self.files[values["-CA"]].content)
-        text = f"{BEGIN}\n{mark} signed by {signer}\n{END}\n"
+        names = ""
+        if "server" in argv:
+            names = _option(self.files[values["-config"]].content, "subjectAltName")
+            names = names.replace("IP:", "IP Address:") + "\n"
+        text = f"{BEGIN}\n{mark} signed by {signer}\n{names}{END}\n"
         self.files[values["-out"]] = FakeFile(text)
         self.files[values["-keyout"]] = FakeFile(f"key of {mark}")
 
@@ -282,7 +294,9 @@ class MysqlHost(FakeHost):
             what
             for what, there in {
                 "marker": volume / "initialised" in self.files,
-                "address": address in self.addresses or _is_unreachable(daemon),
+                "address": address in self.addresses
+                or (address == self.address and self._is_port_free(daemon, config))
+                or _is_unreachable(daemon),
                 "certificate": daemon.shown,
                 "time zone": self._tables(volume).know_zone(config, daemon.spec.argv),
             }.items()
@@ -305,6 +319,21 @@ class MysqlHost(FakeHost):
         for option in daemon.spec.argv:
             if option.startswith("--init-file="):  # it runs before anybody is let in
                 self._run_init_file(daemon, PurePosixPath(option.partition("=")[2]))
+
+    def _is_port_free(self, daemon: MysqlDaemon, config: str) -> bool:
+        """Whether nobody else listens at the ports of a server at the host's own address."""
+        return not _ports_of(config) & self._ports_in_use(beside=daemon)
+
+    def _ports_in_use(self, *, beside: MysqlDaemon | None = None) -> set[int]:
+        """Those at the host's own address."""
+        found = set(self.busy_ports)
+        for daemon in self.daemons.values():
+            if daemon is beside or daemon.state != "running" or daemon.proxy is not None:
+                continue
+            config = self.files.get(_binds(daemon.spec)[1] / "my.cnf", FakeFile("")).content
+            if f"bind_address = {self.address}" in config:
+                found |= _ports_of(config)
+        return found
 
     def _run_init_file(self, daemon: MysqlDaemon, path: PurePosixPath) -> None:
         """A statement that fails stops neither the file nor the server."""
@@ -414,6 +443,10 @@ class MysqlHost(FakeHost):
         authorities = self.files[PurePosixPath(_option(options.content, "ssl-ca"))].content
         if not daemon.is_trusted_by(authorities):
             return 1, "ERROR 2026 (HY000): TLS/SSL error: certificate verify failed"
+        if f"IP Address:{_option(options.content, 'host')}" not in re.split(
+            r"[,\n] ?", daemon.shown
+        ):
+            return 1, "ERROR 2026 (HY000): TLS/SSL error: no such name in the certificate"
         known = accounts_of(accounts).get(user)
         if known is None or not known.takes(password):
             return 1, "ERROR 1045 (28000): Access denied"
@@ -431,6 +464,17 @@ def _signer(certificate: str) -> str:
     found = re.search(r"signed by (\S+)", certificate)
     assert found is not None, f"no certificate: {certificate}"
     return found[1]
+
+
+def _ports_of(config: str) -> set[int]:
+    """Where a server listens: for clients, and for Grampus."""
+    name = "admin_port" if "admin_port" in config else "extra_port"
+    return {int(_option(config, "port")), int(_option(config, name))}
+
+
+def _listening(port: int) -> str:
+    """A line of /proc/net/tcp (proc(5))."""
+    return f"   0: 00000000:{port:04X} 00000000:0000 0A 00000000:00000000 00:00000000\n"
 
 
 def _version(daemon: MysqlDaemon) -> str:

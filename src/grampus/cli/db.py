@@ -29,7 +29,7 @@ from grampus.cli.work import work_on_databases
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.databases.binlog_keeping.decide_purge import LOGS_HELD
 from grampus.databases.binlog_keeping.expiry import parse_retention_s
-from grampus.databases.model import DatabaseRecord
+from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.names.decide_labels import has_labels, parse_selectors
 from grampus.databases.request import (
     CreateRequest,
@@ -243,7 +243,7 @@ def db_list(
                 format_bytes(view.record.spec.memory_bytes),
                 f"{view.record.spec.cpus:g}",
                 view.record.spec.host,
-                f"{view.record.spec.address}:{view.record.spec.port}",
+                describe_address(view.record.spec),
             ]
             for view in views
         ],
@@ -333,6 +333,7 @@ def database_document(view: DatabaseView) -> dict[str, Any]:
         "host": spec.host,
         "address": spec.address,
         "port": spec.port,
+        "address_kind": spec.address_kind,
         "user": view.record.user,
         "size_bytes": spec.size_bytes,
         "memory_bytes": spec.memory_bytes,
@@ -358,6 +359,11 @@ def database_document(view: DatabaseView) -> dict[str, Any]:
         if volume
         else None,
     }
+
+
+def describe_address(spec: DatabaseSpec) -> str:
+    """Where a database is reached, in one column; a word says when that changes with its host."""
+    return f"{spec.address}:{spec.port}{' (host)' if spec.shares_address else ''}"
 
 
 def failure_document(end: ServerEnd | None) -> dict[str, str] | None:

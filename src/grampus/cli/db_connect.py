@@ -40,6 +40,12 @@ def db_connect(
         draws_tables = is_terminal and execute is not None
         client = databases.client_argv(at, execute, draws_tables=draws_tables)
         host = session.fleet().host(client.host)
+        spec = databases.get(at).spec
+        if is_terminal and spec.shares_address:
+            session.progress.note(
+                f"{at} is at {spec.address}:{spec.port}, the address of its host. The address "
+                "changes when the database moves."
+            )
         tty = is_terminal and execute is None
         argv = host.terminal_argv(client.argv, daemon=client.daemon, tty=tty)
     sys.stdout.flush()

@@ -54,7 +54,9 @@ def db_failover(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Run a database of a lost host on another host: same address, passwords and certificates.
+    """Run a database of a lost host on another host, with the same passwords and certificates.
+
+    A floating address stays the same.
 
     Grampus first cuts the lost host off from the database's volume, so that the host can never
     write to the volume again. Grampus removes the remains on the lost host once the host is back.

@@ -32,7 +32,7 @@ def db_move(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Move a database to another host: same address, same data, a pause of seconds."""
+    """Move a database to another host: same data, same floating address, a pause of seconds."""
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         moved = database_moves(session).move(name, host)
         view = databases.show(name)

@@ -447,7 +447,13 @@ def _pairs_of_endpoint(view: ReplicaView, change: EndpointChange | None) -> dict
 
 def _endpoint(view: DatabaseView) -> dict[str, Any]:
     spec = view.record.spec
-    return {"name": spec.name, "host": spec.host, "address": spec.address, "port": spec.port}
+    return {
+        "name": spec.name,
+        "host": spec.host,
+        "address": spec.address,
+        "port": spec.port,
+        "address_kind": spec.address_kind,
+    }
 
 
 def _address(view: DatabaseView) -> str:

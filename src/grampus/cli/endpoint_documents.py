@@ -11,11 +11,12 @@ from grampus.databases.model import ReadEndpoint
 def read_endpoint_document(
     primary: str, port: int, endpoint: ReadEndpoint, problem: str | None = None
 ) -> dict[str, Any]:
-    """Where the replicas of a database are read, and which ones they are."""
+    """Where the replicas of a database are read, and which ones they are; `port` is its own."""
     return {
         "name": primary,
         "address": endpoint.address,
-        "port": port,
+        "port": endpoint.port_beside(port),
+        "address_kind": "host" if endpoint.shares_address else "floating",
         "host": endpoint.host,
         "members": list(endpoint.members),
         "problem": problem,
@@ -25,7 +26,7 @@ def read_endpoint_document(
 def describe_endpoint(port: int, endpoint: ReadEndpoint) -> str:
     """`10.213.1.108:3306 (shop-r1, shop-r2)`."""
     led_to = ", ".join(endpoint.members) or "no readable replica"
-    return f"{endpoint.address}:{port} ({led_to})"
+    return f"{endpoint.address}:{endpoint.port_beside(port)} ({led_to})"
 
 
 def describe_change(port: int, change: EndpointChange) -> str:

@@ -27,7 +27,7 @@ from grampus.databases.replicas.decide_replicas import ReplicaStanding, format_l
 from grampus.databases.replicas.replica_looks import ReplicaView
 from grampus.databases.server_end import explain_end
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
-from grampus.databases.view import DatabaseView, explain_server_user
+from grampus.databases.view import DatabaseView, explain_address_kind, explain_server_user
 from grampus.volumes.live import LiveVolume
 from grampus.volumes.write_paths import describe_safety
 
@@ -68,7 +68,12 @@ def _reading_document(spec: DatabaseSpec, seen: Overview) -> dict[str, Any] | No
 
 def endpoint_document(spec: DatabaseSpec) -> dict[str, Any]:
     """Where a database is reached."""
-    return {"name": spec.name, "address": spec.address, "port": spec.port}
+    return {
+        "name": spec.name,
+        "address": spec.address,
+        "port": spec.port,
+        "address_kind": spec.address_kind,
+    }
 
 
 def pairs_of_condition(view: DatabaseView, seen: Overview) -> dict[str, str]:
@@ -232,6 +237,7 @@ def pairs_of_server(
             {"runs as": explain_server_user(view.server_uid)} if view.server_uid is not None else {}
         ),
         "address": f"{spec.address}:{spec.port}",
+        "address kind": explain_address_kind(spec.address_kind),
         **reading,
         "user": view.record.user,
         "host": spec.host,

@@ -21,6 +21,8 @@ def keep_endpoints(replicas: DatabaseReplicas) -> list[ControllerEvent]:
             led_to = ", ".join(endpoint.members) or "no replica"
             text = f"The read-only endpoint of {primary} is on {endpoint.host}, with "
             events.append(ControllerEvent(primary, "endpoint-changed", f"{text}{led_to}."))
+        for text in change.misled:
+            events.append(ControllerEvent(primary, "replica-misled", text, "failed"))
         if endpoint.host is not None and not endpoint.members:
             text = f"The read-only endpoint of {primary} has no readable replica."
             remedy = f"`grampus db replica list {primary}` shows the reasons."

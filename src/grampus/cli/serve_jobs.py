@@ -13,6 +13,7 @@ from grampus.cli.composition.names import certificate_rotation, database_trash
 from grampus.cli.composition.session import Session
 from grampus.cli.composition.verify import scratch_leftovers
 from grampus.cli.noting import note_records
+from grampus.cli.serve_addresses import ADDRESSES_EVERY_S, announce_addresses
 from grampus.cli.serve_backups import (
     ARCHIVE_EVERY_S,
     BACKUPS_EVERY_S,
@@ -94,6 +95,7 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
             ENDPOINTS_EVERY_S,
             lambda session: keep_endpoints(database_replicas(session)),
         ),
+        DueJob("addresses", ADDRESSES_EVERY_S, announce_addresses),
         DueJob("flatten", FLATTEN_EVERY_S, lambda session: flatten_due(due_flattening(session))),
         DueJob(
             "scratch", SCRATCH_EVERY_S, lambda session: clear_scratch(scratch_leftovers(session))

@@ -80,6 +80,22 @@ def site_adopt(
             metavar="NAME", help="With --addresses: the hosts' network interface for them."
         ),
     ] = "",
+    ports: Annotated[
+        str,
+        typer.Option(
+            metavar="FIRST-LAST",
+            help="Instead of --addresses: ports for databases at the addresses of their hosts, "
+            "such as 13300-13399.",
+        ),
+    ] = "",
+    address_hook: Annotated[
+        str,
+        typer.Option(
+            metavar="PROGRAM",
+            help="A program on this machine that gets the address of each database when that "
+            "changes, such as to update DNS.",
+        ),
+    ] = "",
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
@@ -89,7 +105,9 @@ def site_adopt(
     files to GRAMPUS_HOME. No host gets this key. Repeat the command to change the options.
     """
     order = AdoptOrder(
-        name, conf, keyring, user, tuple(pools or [DEFAULT_POOL]), image, addresses, interface
+        *(name, conf, keyring, user, tuple(pools or [DEFAULT_POOL]), image, addresses, interface),
+        ports=ports,
+        address_hook=address_hook,
     )
     session, output = LabSession(name, makes_lab=not dry_run), make_output(output_format)
     with session.progress:
@@ -181,7 +199,7 @@ def site_list(output_format: FormatOption = FORMAT_DEFAULT) -> None:
                 ", ".join([one["pool"], *one["further_pools"]]),
                 f"client.{one['user']}",
                 str(len(one["hosts"])),
-                one["addresses"] or "none",
+                one["addresses"] or describe_ports(one["ports"]) or "none",
                 one["fsid"],
             ]
             for one in documents
@@ -203,8 +221,10 @@ def site_show(name: NameArgument, output_format: FormatOption = FORMAT_DEFAULT) 
         "further pools": ", ".join(document["further_pools"]),
         "user": f"client.{document['user']}",
         "image": document["image"],
-        "addresses": document["addresses"] or "none",
+        "addresses": document["addresses"] or ("" if document["ports"] else "none"),
         "interface": document["interface"] or "",
+        "ports": describe_ports(document["ports"]),
+        "address hook": document["address_hook"] or "",
         "hosts": ", ".join(document["hosts"]) or "none",
         "machines": ", ".join(f"{one['name']}:{one['home']}" for one in document["machines"]),
     }
@@ -297,6 +317,11 @@ def removal_of(user: str) -> str:
 # -- what is shown -------------------------------------------------------------------------------
 
 
+def describe_ports(ports: str | None) -> str:
+    """Ports of the hosts, for people; empty: there are none."""
+    return f"ports {ports} of the hosts" if ports else ""
+
+
 def _document(service: SiteService, spec: SiteSpec) -> dict[str, Any]:
     return {
         "name": spec.name,
@@ -307,6 +332,8 @@ def _document(service: SiteService, spec: SiteSpec) -> dict[str, Any]:
         "image": spec.image_id,
         "addresses": spec.addresses or None,
         "interface": spec.interface or None,
+        "ports": spec.ports or None,
+        "address_hook": spec.address_hook or None,
         "hosts": service.hosts(spec.name),
         "machines": [{"name": one.name, "home": one.home} for one in service.machines(spec.name)],
     }

@@ -52,9 +52,17 @@ def _holding(lab: str) -> Iterator[Session]:
         with session.sharing_lab(), session.progress:
             try:
                 yield session
+                announce_addresses(session)
             finally:
                 note_records(session)
                 forget_operations(session)
+
+
+def announce_addresses(session: Session) -> None:
+    """Tell the address hook of the site where databases are now; a failure is only noted."""
+    site = session.find_site()
+    if site is not None and site.address_hook:
+        import_module("grampus.cli.serve_addresses").announce_now(session)
 
 
 def is_older(session: Session) -> bool:

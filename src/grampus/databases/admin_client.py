@@ -60,17 +60,21 @@ class AdminPort:
 
 def admin_port_of(plan: InstancePlan) -> AdminPort:
     """The administrative port of an instance; a server that an earlier release started has none."""
-    return _admin_port(plan.address, plan.port, plan.directory)
+    return _admin_port(plan.address, plan.port, plan.directory, shares_address=plan.shares_address)
 
 
 def database_admin_port(spec: DatabaseSpec, data_dir: PurePosixPath) -> AdminPort:
     """The same of a database's own instance, on a host that keeps its things in `data_dir`."""
-    return _admin_port(spec.address, spec.port, database_directory(data_dir, spec.name))
+    directory = database_directory(data_dir, spec.name)
+    return _admin_port(spec.address, spec.port, directory, shares_address=spec.shares_address)
 
 
-def _admin_port(address: str, port: int, directory: PurePosixPath) -> AdminPort:
+def _admin_port(
+    address: str, port: int, directory: PurePosixPath, *, shares_address: bool
+) -> AdminPort:
     authorities = tls_directory(directory) / "ca.pem"
-    return AdminPort(decide_admin_address(address), decide_admin_port(port), authorities)
+    admin_port = decide_admin_port(port, shares_address=shares_address)
+    return AdminPort(decide_admin_address(address), admin_port, authorities)
 
 
 def render_admin_options(

@@ -6,7 +6,8 @@ trusts one of them trusts the next as well, and the read-only endpoint that lead
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from pathlib import PurePosixPath
 
@@ -25,11 +26,21 @@ AUTHORITIES, SERVER_CERTIFICATE = "ca.pem", "server-cert.pem"
 # The server's certificate last: with it, certificates count as whole.
 TLS_FILES = (AUTHORITIES, "client-cert.pem", "client-key.pem", "server-key.pem", SERVER_CERTIFICATE)
 _AUTHORITY_KEY = "ca-key.pem"
+_NAMED = re.compile(r"IP Address:(\d+\.\d+\.\d+\.\d+)", re.ASCII)
 _BEGIN = "-----BEGIN CERTIFICATE-----"
 
 
-def ensure_certificates(host: Host, plan: InstancePlan, authority: Authority | None = None) -> None:
+def ensure_certificates(
+    host: Host,
+    plan: InstancePlan,
+    authority: Authority | None = None,
+    *,
+    names: Collection[str] = (),
+) -> None:
     """Make the instance's certificates unless they are there.
+
+    `names` are addresses where clients will look for the server later: those of other hosts, if it
+    has that of its host. Certificates that lack its address, or one of these, are made again.
 
     They are made beside their place and moved there whole. Without an `authority` that is there
     already they get one of their own, whose key is thrown away once both are signed: nobody can
@@ -38,9 +49,10 @@ def ensure_certificates(host: Host, plan: InstancePlan, authority: Authority | N
 
     Raises CommandFailedError when `openssl` fails on the host.
     """
-    if host.read_file(plan.tls_dir / SERVER_CERTIFICATE) is not None:
+    is_there = host.read_file(plan.tls_dir / SERVER_CERTIFICATE) is not None
+    if is_there and not (names and _lacks_names(host, plan, names)):
         return
-    making = _begin(host, plan, plan.tls_dir, authority)
+    making = _begin(host, plan, plan.tls_dir, authority, names)
     name = name_authority(plan.database) if authority is None else None
     host.run(
         in_one_shell(
@@ -69,7 +81,12 @@ def make_authority(host: Host, directory: PurePosixPath, name: str) -> Authority
 
 
 def ensure_next_certificates(
-    host: Host, plan: InstancePlan, name: str, authority: Authority | None = None
+    host: Host,
+    plan: InstancePlan,
+    name: str,
+    authority: Authority | None = None,
+    *,
+    names: Collection[str] = (),
 ) -> None:
     """Make certificates that are coming into use, beside those in use, unless they are there.
 
@@ -83,7 +100,7 @@ def ensure_next_certificates(
     if host.read_file(plan.next_tls_dir / SERVER_CERTIFICATE) is not None:
         return
     trusted = require_authorities(host, plan)
-    making = _begin(host, plan, plan.next_tls_dir, authority)
+    making = _begin(host, plan, plan.next_tls_dir, authority, names)
     signing = _signing_commands(making, plan.database, name if authority is None else None)
     host.run(in_one_shell(*signing))
     made = host.read_file(making / AUTHORITIES) or ""
@@ -125,8 +142,24 @@ def name_replica_authority(primary: str) -> str:
     return f"Grampus CA of replicas of {primary}"
 
 
+def parse_named_addresses(text: str) -> set[str]:
+    """IPv4 addresses that a certificate names, from `openssl x509 -ext subjectAltName`."""
+    return set(_NAMED.findall(text))
+
+
+def _lacks_names(host: Host, plan: InstancePlan, names: Collection[str]) -> bool:
+    file = str(plan.tls_dir / SERVER_CERTIFICATE)
+    argv = ["openssl", "x509", "-noout", "-ext", "subjectAltName", "-in", file]
+    named = parse_named_addresses(host.run(argv, check=False).stdout)
+    return not {plan.address, *names} <= named
+
+
 def _begin(
-    host: Host, plan: InstancePlan, place: PurePosixPath, authority: Authority | None
+    host: Host,
+    plan: InstancePlan,
+    place: PurePosixPath,
+    authority: Authority | None,
+    names: Collection[str],
 ) -> PurePosixPath:
     """A directory to make certificates in that go to `place`, where nothing half made is left."""
     making = plan.directory / "tls.new"
@@ -137,6 +170,7 @@ def _begin(
         )
     )
     addresses = [plan.address, *([plan.endpoint_address] if plan.endpoint_address else [])]
+    addresses += [name for name in names if name not in addresses]
     host.write_file(making / "openssl.cnf", render_openssl_conf(addresses))
     if authority is not None:
         host.write_file(making / AUTHORITIES, authority.certificate, mode=0o600)

@@ -87,7 +87,7 @@ def copied_steps(
         _attach_step(ports, spec),
         Step("files", "Write configuration and certificates", work.files, work.remove_files),
         *before_start,
-        Step("address", f"Give {spec.host} the address {spec.address}", *work.address_changes()),
+        Step("address", work.giving, work.give_address, work.take_address),
         Step(
             "start",
             f"Start the {spec.flavour} server with new passwords",
@@ -121,7 +121,7 @@ def _initialised_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
         _attach_step(ports, spec),
         Step("files", "Write configuration and certificates", work.files, work.remove_files),
         Step("initialise", "Initialise the data directory", work.initialise, work.stop_initialise),
-        Step("address", f"Give {spec.host} the address {spec.address}", *work.address_changes()),
+        Step("address", work.giving, work.give_address, work.take_address),
         Step("serve", f"Start the {spec.flavour} server", work.serve, work.kill_server),
         Step("finish", "Record that it is ready", work.finish),
     ]
@@ -163,7 +163,7 @@ CREATE = DatabaseOperation(
     build=create_steps,
     subject=lambda order: order.spec.name,
     when_cut_off="undo",
-    address=lambda order: order.spec.address,
+    address=lambda order: order.spec.held_address,
     takes=lambda order: order.spec.name,
     identity=new_identity,
 )

@@ -168,6 +168,17 @@ class CredentialFiles:
         for file_of in (self._authority_file, self.replicas_ca_file):
             self.files.remove(file_of(database))
 
+    def find_authority(self, database: str) -> Authority | None:
+        """What signs the certificates of a database that has the address of its host."""
+        try:
+            return Authority.model_validate_json(self._own_authority_file(database).read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def put_authority(self, database: str, authority: Authority) -> None:
+        """Keep it: the database gets a certificate for each host that it comes to."""
+        self.files.write(self._own_authority_file(database), authority.model_dump_json())
+
     def write_client_files(self, database: str, option_file: str, ca: str) -> None:
         """Write the option file and the CA that a client on this machine reads."""
         self.write_authorities(database, ca)
@@ -204,6 +215,7 @@ class CredentialFiles:
             self.replicas_ca_file,
             self._authority_file,
             self._tls_file,
+            self._own_authority_file,
         )
 
     def _file(self, database: str) -> Path:
@@ -214,6 +226,9 @@ class CredentialFiles:
 
     def _tls_file(self, database: str) -> Path:
         return self._directory / f"{database}.tls.json"
+
+    def _own_authority_file(self, database: str) -> Path:
+        return self._directory / f"{database}.authority.json"
 
     def _authority_file(self, database: str) -> Path:
         return self._directory / f"{database}.replica-authority.json"

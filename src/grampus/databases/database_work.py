@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import PurePosixPath
 
 from grampus.core.errors import GrampusError, NotFoundError
@@ -14,10 +15,16 @@ from grampus.databases.accounts import decide_user_name
 from grampus.databases.administrator import administrator_of
 from grampus.databases.application_support import support_applications
 from grampus.databases.binlog_keeping.expiry import ensure_started_expiry
-from grampus.databases.certificates import AUTHORITIES
+from grampus.databases.certificates import (
+    AUTHORITIES,
+    ensure_certificates,
+    make_authority,
+    name_authority,
+)
 from grampus.databases.clones.identity import begin_serving_as_new, finish_serving_as_new
 from grampus.databases.copied_server import complete_copied_server
 from grampus.databases.credentials import Authority, render_option_file
+from grampus.databases.host_addresses import give_address, take_address
 from grampus.databases.instance import (
     ensure_certificates_first,
     ensure_files,
@@ -90,7 +97,12 @@ class DatabaseWork:
         Not those of a replica: they are signed by an authority that may not be there yet.
         """
         host, plan = self.host(), self._names()
-        with meanwhile(lambda: ensure_certificates_first(host, plan)):
+
+        def make() -> None:
+            authority = self.authority() if plan.shares_address else None
+            ensure_certificates_first(host, plan, authority, names=self.named_addresses())
+
+        with meanwhile(make):
             work()
 
     def create_volume(self, sealed_key: str | None = None) -> None:
@@ -154,7 +166,8 @@ class DatabaseWork:
     def files(self) -> None:
         plan = self.plan()
         credentials = self._ports.credentials.ensure(self._spec.name, user=self._owner)
-        ensure_files(self.host(), plan, credentials, self.authority())
+        names = self.named_addresses()
+        ensure_files(self.host(), plan, credentials, self.authority(), names=names)
         keep_certificates(self._ports, self.host(), plan)
         authority = self.host().read_file(plan.tls_dir / AUTHORITIES)
         if authority is None:
@@ -174,16 +187,52 @@ class DatabaseWork:
             ),
             authority,
         )
+        if self._spec.shares_address:  # its address is another one than before
+            # Commands on floating addresses go without its module.
+            users = import_module("grampus.databases.users.user_files")
+            users.UserFiles(self._ports.credentials, self._spec.name).write_all(self._spec)
         if self._spec.replica_of is not None:
             with contextlib.suppress(HostUnreachableError):
                 self.trust_primary()
 
     def authority(self) -> Authority | None:
-        """What signs its certificates, if that is shared: of a replica behind an endpoint."""
-        spec = self._spec
-        if spec.replica_of is None or spec.endpoint_address is None:
-            return None
-        return self._ports.credentials.find_replica_authority(spec.replica_of)
+        """What signs its certificates, if that is kept: of a replica behind an endpoint, and of a
+        server whose address changes, which is made here if it was not before."""
+        spec, credentials = self._spec, self._ports.credentials
+        shared = None
+        if spec.replica_of is not None and spec.held_endpoint is not None:
+            shared = credentials.find_replica_authority(spec.replica_of)
+        if not spec.shares_address:
+            return shared
+        own = credentials.find_authority(spec.name)
+        if own is None:
+            # A replica keeps that of all replicas as its own, for when it is promoted.
+            own = shared or self._make_authority()
+            credentials.put_authority(spec.name, own)
+        return own
+
+    def named_addresses(self) -> tuple[str, ...]:
+        """What its certificate names beside its own address: where it, or the read-only endpoint
+        that leads to it, may be later."""
+        hosts = self._ports.fleet.hosts() if self._is_named_by_hosts() else []
+        return tuple(sorted(host.address for host in hosts))
+
+    def ensure_named(self) -> None:
+        """Certificates that were copied to a host name its address as well, if it is the server's.
+
+        The host may be newer than they are.
+        """
+        if self._is_named_by_hosts():
+            names = self.named_addresses()
+            ensure_certificates(self.host(), self._names(), self.authority(), names=names)
+
+    def _is_named_by_hosts(self) -> bool:
+        return self._spec.shares_address or self._spec.endpoint_port is not None
+
+    def _make_authority(self) -> Authority:
+        host, name = self.host(), self._spec.name
+        making = database_directory(host.data_dir, name) / "authority"
+        return make_authority(host, making, name_authority(name))
 
     def trust_primary(self) -> bool:
         """A replica's server trusts what its primary's clients trust now, from when it connects.
@@ -218,13 +267,27 @@ class DatabaseWork:
     def stop_initialise(self) -> None:
         self.host().ensure_daemon_absent(self._names().init_daemon, kill=True)
 
-    def address_changes(self) -> tuple[Callable[[], None], Callable[[], None]]:
-        """How the address is given to the host, and how it is taken away."""
-        address = self._spec.address
-        return (
-            lambda: self.host().ensure_address(address),
-            lambda: self.host().ensure_address_absent(address),
-        )
+    @property
+    def giving(self) -> str:
+        """What `give_address` does, for a step."""
+        if self._spec.shares_address:
+            return f"Check that the port {self._spec.port} is free on {self._spec.host}"
+        return f"Give {self._spec.host} the address {self._spec.address}"
+
+    def give_address(self) -> None:
+        """Raises RefusedError with code `port-in-use`."""
+        give_address(self.host(), self._spec, self._names().daemon)
+
+    @property
+    def taking(self) -> str:
+        """What `take_address` does, for a step."""
+        if self._spec.shares_address:
+            return f"Leave the port {self._spec.port} of {self._spec.host}"
+        return f"Take the address {self._spec.address} away"
+
+    def take_address(self) -> None:
+        """Its address taken from the host, whose own address stays."""
+        take_address(self.host(), self._spec)
 
     def desire(self, desired: DesiredState) -> None:
         """Note what the user wants of the database."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import PurePosixPath
@@ -53,11 +53,19 @@ while True:
 
 
 def ensure_files(
-    host: Host, plan: InstancePlan, credentials: Credentials, authority: Authority | None = None
+    host: Host,
+    plan: InstancePlan,
+    credentials: Credentials,
+    authority: Authority | None = None,
+    *,
+    names: Collection[str] = (),
 ) -> None:
-    """Directories, certificates (which `authority` signs, if any), my.cnf and client options."""
+    """Directories, certificates (which `authority` signs, if any), my.cnf and client options.
+
+    `names` as `ensure_certificates` says.
+    """
     ensure_server_files(host, plan)
-    ensure_certificates(host, plan, authority)
+    ensure_certificates(host, plan, authority, names=names)
     host.write_file(
         plan.option_file,
         render_option_file(
@@ -73,10 +81,16 @@ def ensure_files(
     )
 
 
-def ensure_certificates_first(host: Host, plan: InstancePlan) -> None:
+def ensure_certificates_first(
+    host: Host,
+    plan: InstancePlan,
+    authority: Authority | None = None,
+    *,
+    names: Collection[str] = (),
+) -> None:
     """The certificates of `ensure_files`, which need nothing of the instance's volume."""
     host.run(_install_directory(plan))
-    ensure_certificates(host, plan)
+    ensure_certificates(host, plan, authority, names=names)
 
 
 def ensure_server_files(host: Host, plan: InstancePlan) -> None:
@@ -224,12 +238,13 @@ def observe_listening_from(host: Host, spec: DatabaseSpec) -> bool:
 
 
 def ensure_instance_absent(
-    host: Host, *, daemons: tuple[str, ...], directory: PurePosixPath, address: str
+    host: Host, *, daemons: tuple[str, ...], directory: PurePosixPath, address: str | None
 ) -> None:
-    """The daemons, the further address and the directory gone from the host."""
+    """The daemons, the further address, if there is one, and the directory gone from the host."""
     for daemon in daemons:
         host.ensure_daemon_absent(daemon, kill=True)
-    host.ensure_address_absent(address)
+    if address is not None:
+        host.ensure_address_absent(address)
     host.run(["rm", "-rf", str(directory)])
 
 

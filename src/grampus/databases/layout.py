@@ -28,6 +28,8 @@ MYSQL_GID = 64050
 # (systemd.io/UIDS-GIDS, 1879048192 to 2147352575), and above what FreeIPA and SSSD give by default
 # (to 2000200000).
 FIRST_DAEMON_UID = 0x78000000
+# In the same gap, behind those: daemons at the address of their host, which have a port alone.
+FIRST_PORT_UID = 0x79000000
 # Inside the container; short, because the path of a socket holds at most 107 bytes (unix(7)).
 VOLUME_IN_DAEMON = PurePosixPath("/var/lib/mysql")
 RUN_IN_DAEMON = PurePosixPath("/run/mysqld")
@@ -51,11 +53,14 @@ _UNSAFE = (
 )
 
 
-def decide_daemon_uid(address: str) -> int:
+def decide_daemon_uid(address: str, own_port: int | None = None) -> int:
     """User and group of a daemon that serves this IPv4 address: its own, as the address is.
 
-    Nothing on disk belongs to them, so a database whose address changes needs no change of owners.
+    `own_port` is that of a daemon which shares the address. Nothing on disk belongs to them, so a
+    database whose address changes needs no change of owners.
     """
+    if own_port is not None:
+        return FIRST_PORT_UID + own_port
     return FIRST_DAEMON_UID + (int(IPv4Address(address)) & 0xFFFFFF)
 
 
@@ -103,6 +108,7 @@ class InstancePlan:
     parameters: Mapping[str, str] = field(default_factory=dict)  # the user's own
     is_replica: bool = False  # it lets nobody write but what it follows
     endpoint_address: str | None = None  # a further one that its certificate names
+    shares_address: bool = False  # its address is its host's, and its port is its own
     is_bare: bool = False  # its server runs on the host itself
     is_internal: bool = False  # made for a while: nobody's code runs in it
 
@@ -181,6 +187,7 @@ def plan_instance(
         parameters=spec.parameters,
         is_replica=spec.replica_of is not None,
         endpoint_address=spec.endpoint_address,
+        shares_address=spec.shares_address,
         is_bare=spec.runtime == "bare",
         is_internal=is_made_for_a_while(spec),
     )
@@ -199,7 +206,8 @@ def plan_scratch_instance(scratch: ScratchSpec, data_dir: PurePosixPath) -> Inst
         flavour=spec.flavour,
         image_id=spec.image_id,
         address=scratch.address,
-        port=spec.port,
+        port=spec.port if scratch.port is None else scratch.port,
+        shares_address=scratch.shares_address,
         server_id=scratch.server_id,
         memory_bytes=spec.memory_bytes,
         cpus=spec.cpus,
@@ -221,6 +229,7 @@ def render_config(plan: InstancePlan) -> str:
         address=plan.address,
         port=plan.port,
         server_id=plan.server_id,
+        shares_address=plan.shares_address,
         parameters=plan.parameters,
         is_replica=plan.is_replica,
         is_internal=plan.is_internal,
@@ -236,6 +245,7 @@ def own_options(plan: InstancePlan) -> dict[str, str | int]:
         address=plan.address,
         port=plan.port,
         server_id=plan.server_id,
+        shares_address=plan.shares_address,
     )
 
 
@@ -274,7 +284,7 @@ def check_daemon(plan: InstancePlan, config_file: PurePosixPath) -> DaemonSpec:
 
 
 def _daemon(plan: InstancePlan, name: str, argv: tuple[str, ...]) -> DaemonSpec:
-    own = decide_daemon_uid(plan.address)
+    own = decide_daemon_uid(plan.address, plan.port if plan.shares_address else None)
     directory = str(plan.directory)
     return DaemonSpec(
         name=name,

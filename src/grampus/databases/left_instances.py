@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Callable
 
 from grampus.core.errors import GrampusError, NotFoundError
+from grampus.databases.host_addresses import on_host_named, silence_server
 from grampus.databases.instance import ensure_instance_absent
 from grampus.databases.layout import database_directory, plan_instance, scratch_directory
 from grampus.databases.layout import scratch_daemon_name as scratch_daemon
@@ -114,7 +115,7 @@ def note_left_volume(ports: StepPorts, spec: DatabaseSpec, meant: VolumeSpec | N
     away = [left for left in volume.fenced if not ports.fleet.is_reachable(left.host)]
     known = {left.key: left for left in ports.records.all_left()}
     for fenced in away:
-        there = spec.model_copy(update={"host": fenced.host})
+        there = on_host_named(spec, ports.fleet, fenced.host)
         made = LeftInstance(spec=there, left_at=ports.clock.now())
         left = known.get(made.key, made)
         ports.records.put_left(left.model_copy(update={"volume": volume}))
@@ -133,13 +134,17 @@ def _end(ports: StepPorts, left: LeftInstance, host: Host) -> None:
             host,
             daemons=(scratch_daemon(left.spec.name),),
             directory=scratch_directory(host.data_dir, left.spec.name),
-            address=left.scratch.address,
+            address=None if left.scratch.shares_address else left.scratch.address,
         )
 
 
 def _take_address(ports: StepPorts, left: LeftInstance, host: Host) -> None:
-    is_free = left.spec.address not in _addresses_of_others(ports, left)
-    if is_free and not _serves_there(ports, left):
+    """At the host's own address, what still listens there is closed instead."""
+    if _serves_there(ports, left):
+        return
+    if left.spec.shares_address:
+        silence_server(host, left.spec)
+    elif left.spec.address not in _addresses_of_others(ports, left):
         host.ensure_address_absent(left.spec.address)
 
 

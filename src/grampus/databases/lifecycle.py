@@ -22,11 +22,7 @@ def _delete_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
         Step("mark", f"Mark {name} as deleting", work.mark_deleting),
         Step("server", "Stop the server", unless_lost(work.remove_daemons)),
         Step("scratch", "Remove its scratch instance, if any", unless_lost(work.remove_scratch)),
-        Step(
-            "address",
-            f"Take the address {spec.address} away",
-            unless_lost(work.address_changes()[1]),
-        ),
+        Step("address", work.taking, unless_lost(work.take_address)),
         Step("volume", "Remove the volume", work.remove_volume),
         Step("files", f"Remove its files on {spec.host}", unless_lost(work.remove_files)),
         Step("secrets", "Delete its passwords", lambda: ports.credentials.ensure_absent(name)),
@@ -67,7 +63,7 @@ def bring_up_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
             work.detach_own,
         ),
         Step("files", "Write configuration", work.files),
-        Step("address", f"Give {spec.host} the address {spec.address}", *work.address_changes()),
+        Step("address", work.giving, work.give_address, work.take_address),
         Step("serve", f"Start the {spec.flavour} server", work.serve, work.stop_server),
         Step("finish", "Record its version", work.finish),
     ]
@@ -78,7 +74,7 @@ def _stop_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
     return [
         Step("want", f"Record that {spec.name} must not run", lambda: work.desire("stopped")),
         Step("server", "Stop the server", work.stop_server),
-        Step("address", f"Take the address {spec.address} away", work.address_changes()[1]),
+        Step("address", work.taking, work.take_address),
         Step("detach", "Detach the volume", work.detach_own),
     ]
 
@@ -108,7 +104,7 @@ def _type(
         build=build,
         subject=lambda spec: spec.name,
         when_cut_off=when_cut_off,
-        address=lambda spec: spec.address,
+        address=lambda spec: spec.held_address,
     )
 
 
@@ -122,7 +118,7 @@ START = DatabaseOperation(
     build=_start_steps,
     subject=lambda order: order.name,
     when_cut_off="finish-or-undo",
-    address=lambda order: order.address,
+    address=lambda order: order.held_address,
     closes_image=True,
     opens_volume=True,
 )

@@ -36,6 +36,18 @@ ServerRuntime = Literal["container", "bare"]
 # Who decides that the database leaves a lost host: the controller, or its user.
 FailoverMode = Literal["automatic", "manual"]
 MYSQL_PORT = 3306
+# An address of its own, which moves with the database; or that of whatever host it runs on, with a
+# port that no other database of the site has.
+AddressKind = Literal["floating", "host"]
+
+
+# `read-only`: the endpoint that leads to whichever replicas can be read.
+AnnouncedRole = Literal["primary", "replica", "read-only"]
+
+
+def held_port(port: int) -> str:
+    """A port of the site among the addresses that are held, such as `:13300`."""
+    return f":{port}"
 
 
 class DatabaseSpec(BaseModel):
@@ -50,8 +62,9 @@ class DatabaseSpec(BaseModel):
     cpus: float
     pool: str
     host: str  # where its instance runs
-    address: str  # the instance's own IPv4 address
+    address: str  # the IPv4 address that the instance listens at now
     port: int = MYSQL_PORT
+    address_kind: AddressKind = "floating"
     image_id: str | None = None  # host image that holds the server; None: the host's own
     server_id: int
     protected: bool = False
@@ -66,6 +79,8 @@ class DatabaseSpec(BaseModel):
     # Of a replica: the address of the read-only endpoint that it may be behind, which its
     # certificate names as well.
     endpoint_address: str | None = None
+    # The same where databases have the addresses of their hosts: the port of that endpoint.
+    endpoint_port: int | None = None
     runtime: ServerRuntime = "container"  # what its server runs in
     # For how long its binary logs are kept for readers; None: as long as Grampus chooses.
     binlog_retention_s: int | None = None
@@ -74,17 +89,54 @@ class DatabaseSpec(BaseModel):
     # None: never.
     maintenance_window: str | None = None
 
+    @property
+    def shares_address(self) -> bool:
+        """Whether its address is its host's, which other servers have as well."""
+        return self.address_kind == "host"
+
+    @property
+    def held_address(self) -> str:
+        """What nothing else in the site may have: its address, or its port (`held_port`)."""
+        return held_port(self.port) if self.shares_address else self.address
+
+    @property
+    def held_endpoint(self) -> str | None:
+        """The same of the read-only endpoint that it may be behind; None: it can be behind none."""
+        return (
+            self.endpoint_address if self.endpoint_port is None else held_port(self.endpoint_port)
+        )
+
 
 class ReadEndpoint(BaseModel):
-    """The read-only endpoint of a database: one address, whichever replicas are behind it."""
+    """The read-only endpoint of a database: one address, whichever replicas are behind it.
+
+    At the address of its host, its port alone stays the same.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     address: str  # from the first replica on, and for as long as the database is there
+    port: int | None = None  # its own, at the address of its host; None: that of the database
     host: str | None = None  # where it is served; None: nowhere, for want of replicas or of hosts
     members: tuple[str, ...] = ()  # the replicas behind it, sorted
     # Hosts that could not be told to serve it no longer.
     left_hosts: tuple[str, ...] = ()
+    # The address that all certificates of replicas were seen to name, where it is that of a host.
+    named: str = ""
+
+    @property
+    def shares_address(self) -> bool:
+        """Whether its address is that of the host where it is served."""
+        return self.port is not None
+
+    @property
+    def held_address(self) -> str:
+        """What nothing else in the site may have, as of a database."""
+        return self.address if self.port is None else held_port(self.port)
+
+    def port_beside(self, database_port: int) -> int:
+        """Where it listens, beside a database with this port."""
+        return database_port if self.port is None else self.port
 
 
 class PrimaryStart(BaseModel):
@@ -186,8 +238,19 @@ class ScratchSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     database: DatabaseSpec
-    address: str  # its own IPv4 address, on the database's host
+    address: str  # its own IPv4 address, on the database's host, or that host's
     server_id: int
+    port: int | None = None  # its own, at the host's address; None: that of the database
+
+    @property
+    def shares_address(self) -> bool:
+        """Whether its address is its host's."""
+        return self.port is not None
+
+    @property
+    def held_address(self) -> str:
+        """What nothing else in the site may have, as of a database."""
+        return self.address if self.port is None else held_port(self.port)
 
 
 class StartOrder(DatabaseSpec):
@@ -205,7 +268,7 @@ class ScratchOrder(ScratchSpec):
     @property
     def scratch(self) -> ScratchSpec:
         """The instance itself."""
-        return ScratchSpec(database=self.database, address=self.address, server_id=self.server_id)
+        return ScratchSpec(**{name: getattr(self, name) for name in ScratchSpec.model_fields})
 
 
 class LeftInstance(BaseModel):
@@ -243,6 +306,38 @@ class OpenedReplica(BaseModel):
     id: str  # of the database: a later one of that name is left alone
 
 
+class Announcement(BaseModel):
+    """Where clients find a database; it holds no secret."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    database: str
+    role: AnnouncedRole
+    host: str
+    address: str
+    port: int
+
+
+class Announced(BaseModel):
+    """What the hook was told last of one database, and why it could not be told more."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    server: Announcement | None = None
+    endpoint: Announcement | None = None
+    problem: str = ""  # of the last call; empty: it succeeded
+    failed_at: datetime | None = None
+
+    def last(self, role: AnnouncedRole) -> Announcement | None:
+        """What it was told last of the server, or of the read-only endpoint."""
+        return self.endpoint if role == "read-only" else self.server
+
+    def with_told(self, told: Announcement) -> Announced:
+        """The same once it was told this."""
+        what = "endpoint" if told.role == "read-only" else "server"
+        return self.model_copy(update={what: told, "problem": "", "failed_at": None})
+
+
 class WritePathChange(BaseModel):
     """A change of a database's write path, as its steps need it."""
 
@@ -262,6 +357,7 @@ class Endpoint(BaseModel):
 
     address: str
     port: int
+    address_kind: AddressKind = "floating"
     user: str
     password: SecretStr
     daemon: str  # the mysqld's daemon name on its host

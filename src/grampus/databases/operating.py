@@ -104,7 +104,8 @@ class DatabaseOperations:
             yield
 
     def used_addresses(self) -> set[str]:
-        """Addresses of databases, scratch instances and unfinished operations."""
+        """What databases, scratch instances and unfinished operations hold: floating addresses,
+        and ports (`DatabaseSpec.held_address`)."""
         journaled = set()
         for operation in self._all_unfinished():
             kind, document = operation_type(operation.kind), self._document(operation)
@@ -411,7 +412,9 @@ class DatabaseOperations:
         former = {left.spec.host for left in self.records.all_left() if left.spec.name == name}
         record = self.records.find(name) if former else None
         if record is not None and operation.kind not in GIVEN_UP:
-            spec = rehome(spec, name, former - {record.spec.host}, record.spec.host)
+            host = record.spec.host
+            address = self.fleet.host(host).address
+            spec = rehome(spec, name, former - {host}, host, address)
         document: BaseModel = operation_type(operation.kind).parse(spec)
         return document
 

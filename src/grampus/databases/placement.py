@@ -6,8 +6,11 @@ import ipaddress
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from grampus.core.errors import GrampusError, RefusedError
+from grampus.databases.model import MYSQL_PORT, AddressKind, held_port
+from grampus.databases.settings import ADMIN_PORT_DISTANCE
 from grampus.hosts.port import Fleet
 
 
@@ -24,6 +27,39 @@ class HostLoad:
     def is_usable(self) -> bool:
         """Whether a database may be placed there that was given no host."""
         return self.reachable and not self.in_maintenance
+
+
+@dataclass(frozen=True)
+class AssignedAddress:
+    """Where a new server listens."""
+
+    address: str
+    port: int = MYSQL_PORT
+    kind: AddressKind = "floating"
+
+    @property
+    def server_id(self) -> int:
+        """Unique in the site, as the address or the port is. No address is as low as a port."""
+        return self.port if self.kind == "host" else decide_server_id(self.address)
+
+    @property
+    def own_port(self) -> int | None:
+        """The port, where the address is not its own."""
+        return self.port if self.kind == "host" else None
+
+    @property
+    def held(self) -> str:
+        """As `DatabaseSpec.held_address`."""
+        return held_port(self.port) if self.kind == "host" else self.address
+
+    def changes(self) -> dict[str, Any]:
+        """What a database has of it, by the fields of its specification."""
+        return {
+            "address": self.address,
+            "port": self.port,
+            "address_kind": self.kind,
+            "server_id": self.server_id,
+        }
 
 
 def order_usable(loads: Sequence[HostLoad]) -> list[str]:
@@ -66,11 +102,29 @@ def decide_address(candidates: Sequence[str], used: Collection[str]) -> str:
         raise RefusedError(
             "The site has no addresses for databases.",
             "Name a range on the network segment of its hosts: `grampus site adopt NAME "
-            "--addresses 10.0.5.100-199`, with the other options as before.",
+            "--addresses 10.0.5.100-199`, with the other options as before. Without a common "
+            "segment, name ports of the hosts: `--ports 13300-13399`.",
             code="no-address",
         )
     raise RefusedError(
         f"All {len(candidates)} addresses for databases are in use.",
+        "Delete a database that is no longer needed, or name a larger range of the site.",
+        code="no-address",
+    )
+
+
+def decide_port(free: Sequence[int], used: Collection[str], *, total: int) -> int:
+    """The first port at which nothing listens (`free`) and that no database of the site has.
+
+    A server has a second port, which is no other one's either. `total` counts the ports of the
+    site. Raises RefusedError with code `no-address`.
+    """
+    for port in free:
+        near = (port - ADMIN_PORT_DISTANCE, port, port + ADMIN_PORT_DISTANCE)
+        if not any(held_port(one) in used for one in near):
+            return port
+    raise RefusedError(
+        f"All {total} ports for databases are in use.",
         "Delete a database that is no longer needed, or name a larger range of the site.",
         code="no-address",
     )

@@ -10,12 +10,11 @@ from pathlib import PurePosixPath
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.meanwhile import meanwhile
 from grampus.core.units import MIB
+from grampus.databases.host_addresses import assign_address
 from grampus.databases.model import DEFAULT_WRITE_PATH, FALLBACK_WRITE_PATH, DatabaseSpec
 from grampus.databases.placement import (
     HostLoad,
     decide_placement,
-    decide_server_id,
-    find_free_address,
     parse_memory_total,
 )
 from grampus.databases.ports import ClusterPort, ImagePort, VolumePort
@@ -75,7 +74,7 @@ class CreatePlanner:
         pool = like.pool if like else request.pool or self._cluster.volume_pool()
         if like is None:
             self._cluster.check_room(pool, request.size_bytes)
-        address = find_free_address(self._fleet, used_addresses)
+        assigned = assign_address(self._fleet, used_addresses, host)
         return DatabaseSpec(
             name=request.name,
             flavour=flavour,
@@ -84,10 +83,9 @@ class CreatePlanner:
             cpus=request.cpus,
             pool=pool,
             host=host.name,
-            address=address,
+            **assigned.changes(),
             # Last: it may take minutes.
             image_id=like.image_id if like else self._images.image_for(flavour, request.version),
-            server_id=decide_server_id(address),
             protected=request.protect,
             write_path=write_path,
             max_lag_ms=decide_max_lag_ms(write_path, request.max_lag_ms),
@@ -122,10 +120,10 @@ class CreatePlanner:
 
     def settle_address(self, spec: DatabaseSpec, used_addresses: Collection[str]) -> DatabaseSpec:
         """The spec with another address if its own was taken since it was planned."""
-        if spec.address not in used_addresses:
+        if spec.held_address not in used_addresses:
             return spec
-        address = find_free_address(self._fleet, used_addresses)
-        return spec.model_copy(update={"address": address, "server_id": decide_server_id(address)})
+        assigned = assign_address(self._fleet, used_addresses, self._fleet.host(spec.host))
+        return spec.model_copy(update=assigned.changes())
 
     def require_sharing_room(self, source: DatabaseSpec) -> None:
         """Raise RefusedError with code `pool-full` when the source's pool takes no clone of it.

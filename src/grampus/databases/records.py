@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from grampus.core.errors import not_found
 from grampus.databases.backup.decide_schedule import ArchiveChecks, BackupState
 from grampus.databases.model import (
+    Announced,
     DatabaseRecord,
     DatabaseSpec,
     HostMaintenance,
@@ -20,6 +21,7 @@ from grampus.databases.model import (
     ReplicaHistory,
     ScratchSpec,
     TrashedDatabase,
+    held_port,
 )
 from grampus.databases.server_end import ServerFailure
 from grampus.state.store import Store
@@ -36,6 +38,7 @@ PROMOTED_EVENTS_KIND = "promoted-events"
 FAILURE_KIND = "server-failure"
 MAINTENANCE_KIND = "host-maintenance"
 ARCHIVE_CHECKS_KIND = "archive-checks"
+ANNOUNCED_KIND = "announced-address"
 _OF_ALL = "serve"
 # What is kept beside the record of a database, under its name, and goes where that goes: to
 # another name, and with the database. `tests/unit/databases/names/test_carried.py` has a word on
@@ -46,6 +49,7 @@ CARRIED_KINDS = (
     REPLICA_HISTORY_KIND,
     PROMOTED_EVENTS_KIND,
     FAILURE_KIND,
+    ANNOUNCED_KIND,
 )
 _CARRY = "UPDATE OR REPLACE records SET name = ? WHERE lab = ? AND kind = ? AND name = ?"
 
@@ -76,6 +80,12 @@ class DatabaseRecords:
     def hosts(self) -> dict[str, str]:
         """The host of each database by name; no record is parsed."""
         return self._store.field(DATABASE_KIND, self._lab, "$.spec.host")
+
+    def at_address_of(self, host: str) -> list[str]:
+        """The databases on a host that have its address; no record is parsed."""
+        kinds = self._store.field(DATABASE_KIND, self._lab, "$.spec.address_kind")
+        here = (name for name, where in self.hosts().items() if where == host)
+        return [name for name in here if kinds.get(name) == "host"]
 
     def named_images(self) -> set[str]:
         """The host images that databases name beside those of their hosts; no record is parsed."""
@@ -251,6 +261,22 @@ class DatabaseRecords:
         if self.find_failure(name) is not None:
             self._store.remove(FAILURE_KIND, self._lab, name)
 
+    def primaries(self) -> dict[str, str | None]:
+        """The database that each one follows, by name; no record is parsed."""
+        return self._store.field(DATABASE_KIND, self._lab, "$.spec.replica_of")
+
+    def all_announced(self) -> dict[str, Announced]:
+        """What the address hook of the site was told, by the names of databases."""
+        return self._store.all(ANNOUNCED_KIND, self._lab, Announced)
+
+    def announced(self, name: str) -> Announced:
+        """The same of one database."""
+        return self._store.get(ANNOUNCED_KIND, self._lab, name, Announced) or Announced()
+
+    def put_announced(self, name: str, announced: Announced) -> None:
+        # Not noted on the image: after a rebuild of the state, the hook is told all again.
+        self._store.put(ANNOUNCED_KIND, self._lab, name, announced, is_noted=False)
+
     def find_scratch(self, name: str) -> ScratchSpec | None:
         """The scratch instance of the database `name`."""
         return self._store.get(SCRATCH_KIND, self._lab, name, ScratchSpec)
@@ -313,18 +339,18 @@ class DatabaseRecords:
         self._store.remove(OPENED_KIND, self._lab, name)
 
     def addresses(self) -> set[str]:
-        """Addresses that a database, an endpoint of one or a scratch instance holds, whether it
-        runs or not."""
-        places = (
-            (DATABASE_KIND, "$.spec.address"),
-            (READ_ENDPOINT_KIND, "$.address"),
-            (SCRATCH_KIND, "$.address"),
-        )
-        return {
-            address
-            for kind, path in places
-            for address in self._store.field(kind, self._lab, path).values()
-        }
+        """What a database, an endpoint of one or a scratch instance holds, whether it runs or not:
+        a floating address, or a port as `held_port`."""
+        kinds = self._store.field(DATABASE_KIND, self._lab, "$.spec.address_kind")
+        held = set()
+        for kind, at in ((DATABASE_KIND, "$.spec"), (READ_ENDPOINT_KIND, "$"), (SCRATCH_KIND, "$")):
+            addresses = self._store.field(kind, self._lab, f"{at}.address")
+            ports = self._store.field(kind, self._lab, f"{at}.port")
+            for name, address in addresses.items():
+                # Of a database the port is always there, of the others only where it is their own.
+                is_port = kinds.get(name) == "host" if kind == DATABASE_KIND else ports.get(name)
+                held.add(held_port(ports[name]) if is_port else address)
+        return held
 
 
 def _filled(record: DatabaseRecord) -> str:
@@ -357,6 +383,7 @@ def describe_facts(spec: DatabaseSpec, owner: str, database_id: str) -> dict[str
         "host": spec.host,
         "address": spec.address,
         "port": str(spec.port),
+        "address-kind": "host" if spec.shares_address else "",
         "server-id": str(spec.server_id),
         "owner": owner,
         "protected": "yes" if spec.protected else "no",

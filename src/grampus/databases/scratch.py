@@ -43,7 +43,7 @@ SCRATCH = DatabaseOperation(
     build=_scratch_steps,
     subject=lambda scratch: scratch.database.name,
     when_cut_off="undo",
-    address=lambda scratch: scratch.address,
+    address=lambda scratch: scratch.held_address,
 )
 SCRATCH_STOP = DatabaseOperation(
     kind="db.scratch-stop",
@@ -52,5 +52,5 @@ SCRATCH_STOP = DatabaseOperation(
     build=_scratch_stop_steps,
     subject=lambda scratch: scratch.database.name,
     when_cut_off="finish",
-    address=lambda scratch: scratch.address,
+    address=lambda scratch: scratch.held_address,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from grampus.databases.host_addresses import take_address
 from grampus.databases.instance import (
     ensure_files,
     ensure_initialised,
@@ -30,13 +31,14 @@ class ScratchWork:
         ensure_initialised(self._host(), self._plan(), credentials, self._ports.clock)
 
     def serve(self) -> None:
-        self._host().ensure_address(self._scratch.address)
+        if not self._scratch.shares_address:
+            self._host().ensure_address(self._scratch.address)
         password = self._ports.credentials.load(self._scratch.database.name).admin_password
         ensure_serving(self._host(), self._plan(), password, self._ports.clock)
 
     def stop(self) -> None:
         self._host().ensure_daemon_absent(self._plan().daemon)
-        self._host().ensure_address_absent(self._scratch.address)
+        take_address(self._host(), self._scratch)
 
     def remove(self) -> None:
         host, plan = self._host(), self._plan()
@@ -44,7 +46,7 @@ class ScratchWork:
             host,
             daemons=(plan.daemon, plan.init_daemon),
             directory=scratch_directory(host.data_dir, self._scratch.database.name),
-            address=self._scratch.address,
+            address=None if self._scratch.shares_address else self._scratch.address,
         )
 
     def _host(self) -> Host:

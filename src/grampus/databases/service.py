@@ -28,6 +28,7 @@ from grampus.databases.clones.decide_golden import GoldenSpec
 from grampus.databases.clones.golden import GoldenVolumes
 from grampus.databases.creating import CREATE, CreateOrder
 from grampus.databases.database_work import DatabaseWork
+from grampus.databases.host_addresses import assign_address
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.layout import (
@@ -55,7 +56,6 @@ from grampus.databases.model import (
     WritePathChange,
 )
 from grampus.databases.operating import DatabaseOperations
-from grampus.databases.placement import decide_server_id, find_free_address
 from grampus.databases.planning import CreatePlanner
 from grampus.databases.ports import ClusterPort, ImagePort, VolumePort
 from grampus.databases.request import CreateRequest
@@ -205,7 +205,7 @@ class DatabaseService:
         """How to reach the instance. Raises NotFoundError, RefusedError with code `not-ready`."""
         spec = self._operations.ready(name).spec
         directory = database_directory(self._fleet.host(spec.host).data_dir, name)
-        return self._endpoint(spec, spec.address, server_daemon_name(name), directory)
+        return self._endpoint(spec, spec, server_daemon_name(name), directory)
 
     def option_file(self, name: str) -> Path:
         """Client options on this machine, mode 0600. Raises NotFoundError."""
@@ -458,7 +458,7 @@ class DatabaseService:
                 operation = self._operations.begin(SCRATCH, order)
             self._operations.apply(operation, SCRATCH, order)
         directory = scratch_directory(self._fleet.host(spec.host).data_dir, name)
-        return self._endpoint(spec, scratch.address, scratch_daemon_name(name), directory)
+        return self._endpoint(spec, scratch, scratch_daemon_name(name), directory)
 
     def ensure_local_instance_absent(self, name: str) -> None:
         """Stop the scratch instance. Its data stays until the database is deleted."""
@@ -472,8 +472,11 @@ class DatabaseService:
     # -- inside -------------------------------------------------------------------------------
 
     def _new_scratch(self, spec: DatabaseSpec) -> ScratchSpec:
-        address = find_free_address(self._fleet, self._operations.used_addresses())
-        return ScratchSpec(database=spec, address=address, server_id=decide_server_id(address))
+        used, host = self._operations.used_addresses(), self._fleet.host(spec.host)
+        made = assign_address(self._fleet, used, host)
+        return ScratchSpec(
+            database=spec, address=made.address, server_id=made.server_id, port=made.own_port
+        )
 
     def _bring_up(self, name: str) -> None:
         record = self._records.find(name)
@@ -576,15 +579,16 @@ class DatabaseService:
             return None
 
     def _endpoint(
-        self, spec: DatabaseSpec, address: str, daemon: str, directory: PurePosixPath
+        self, spec: DatabaseSpec, at: DatabaseSpec | ScratchSpec, daemon: str, place: PurePosixPath
     ) -> Endpoint:
         credentials = self._credentials.load(spec.name)
         return Endpoint(
-            address=address,
-            port=spec.port,
+            address=at.address,
+            port=at.port or spec.port,
+            address_kind="host" if at.shares_address else "floating",
             user=credentials.user,
             password=credentials.password,
             daemon=daemon,
             host=spec.host,
-            option_file=str(client_option_file(directory)),
+            option_file=str(client_option_file(place)),
         )

@@ -44,6 +44,10 @@ MIN_UNATTENDED_S = 60
 SURE_ADDRESSES_BYTES = 2 * GIB
 # MySQL's own choice for its administrative interface. Each server has a loopback address there.
 ADMIN_PORT = 33062
+# Of a server that shares its address: how far its administrative port is above its own, so that no
+# other server of the host has it. Both are below those that Linux gives to outgoing connections
+# (ip_local_port_range, 32768 to 60999).
+ADMIN_PORT_DISTANCE = 10_000
 # As many sessions of Grampus as work on one database at a time, and some more.
 ADMIN_CONNECTIONS = 8
 
@@ -242,6 +246,7 @@ def render_my_cnf(
     address: str,
     port: int,
     server_id: int,
+    shares_address: bool = False,
     parameters: Mapping[str, str] | None = None,
     is_replica: bool = False,
     is_internal: bool = False,
@@ -253,7 +258,13 @@ def render_my_cnf(
     stands in place of both.
     """
     own = decide_server_options(
-        flavour, settings, places, address=address, port=port, server_id=server_id
+        flavour,
+        settings,
+        places,
+        address=address,
+        port=port,
+        server_id=server_id,
+        shares_address=shares_address,
     )
     kept_so = _replica_options(flavour, places) if is_replica else {}
     quiet = QUIET_PARAMETERS if is_internal else {}
@@ -276,6 +287,7 @@ def decide_server_options(
     address: str,
     port: int,
     server_id: int,
+    shares_address: bool = False,
 ) -> dict[str, str | int]:
     """The options of the server that Grampus chooses, by name.
 
@@ -285,7 +297,7 @@ def decide_server_options(
     return {
         **_common_options(settings, places, address=address, port=port, server_id=server_id),
         **(_mysql_options(settings) if flavour == "mysql" else _mariadb_options(settings, places)),
-        **_admin_options(flavour, address, port),
+        **_admin_options(flavour, address, port, shares_address=shares_address),
     }
 
 
@@ -298,14 +310,22 @@ def decide_admin_address(address: str) -> str:
     return f"127.{address.partition('.')[2]}"
 
 
-def decide_admin_port(port: int) -> int:
-    """The port there. MariaDB's is at the database's own address too, beside `port`."""
+def decide_admin_port(port: int, *, shares_address: bool = False) -> int:
+    """The port there. MariaDB's is at the database's own address too, beside `port`.
+
+    Of a server that shares its address: a port that no other server of the host has.
+    """
+    if shares_address:
+        return port + ADMIN_PORT_DISTANCE
     return ADMIN_PORT if port != ADMIN_PORT else ADMIN_PORT + 1
 
 
-def _admin_options(flavour: FlavourName, address: str, port: int) -> dict[str, str | int]:
+def _admin_options(
+    flavour: FlavourName, address: str, port: int, *, shares_address: bool
+) -> dict[str, str | int]:
     """Sessions that clients cannot take: with a limit and, in MySQL, a thread of their own."""
-    admin_address, admin_port = decide_admin_address(address), decide_admin_port(port)
+    admin_address = decide_admin_address(address)
+    admin_port = decide_admin_port(port, shares_address=shares_address)
     if flavour == "mysql":
         return {
             "admin_address": admin_address,

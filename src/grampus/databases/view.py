@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 from grampus.databases.layout import CLIENT_PROGRAMS, MYSQL_UID
 from grampus.databases.model import (
+    AddressKind,
     DatabasePhase,
     DatabaseRecord,
     DatabaseStatus,
     DesiredState,
     Endpoint,
     FlavourName,
+    ReadEndpoint,
 )
 from grampus.databases.server_end import ServerEnd
 from grampus.hosts.port import DaemonState
@@ -100,6 +102,11 @@ def explain_lost_hosts(views: Sequence[DatabaseView]) -> list[str]:
     ]
 
 
+def explain_address_kind(kind: AddressKind) -> str:
+    """Whether the address stays when the database moves, for people."""
+    return "floating" if kind == "floating" else "host (changes when the database moves)"
+
+
 def render_connection_string(endpoint: Endpoint, *, with_password: bool) -> str:
     """The endpoint as a URL; user and password need no percent-encoding."""
     password = f":{endpoint.password.get_secret_value()}" if with_password else ""
@@ -111,9 +118,12 @@ def render_client_command(flavour: FlavourName, option_file: str) -> str:
     return f"{CLIENT_PROGRAMS[flavour]} --defaults-extra-file={shlex.quote(option_file)}"
 
 
-def render_reading_command(client_command: str, address: str, authorities: str) -> str:
+def render_reading_command(client_command: str, endpoint: ReadEndpoint, authorities: str) -> str:
     """The same client at a read-only endpoint, which other authorities vouch for."""
-    return f"{client_command} --host={address} --ssl-ca={shlex.quote(authorities)}"
+    place = f"--host={endpoint.address}"
+    if endpoint.port is not None:
+        place += f" --port={endpoint.port}"
+    return f"{client_command} {place} --ssl-ca={shlex.quote(authorities)}"
 
 
 def client_argv(

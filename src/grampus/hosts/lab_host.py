@@ -407,6 +407,9 @@ class LabFleet:
     def database_addresses(self) -> Sequence[str]:
         return self._database_addresses
 
+    def database_ports(self) -> Sequence[int]:
+        return ()  # its databases have floating addresses
+
     def find_address_holder(self, address: str) -> str | None:
         del address
         return None  # nobody else is in this network

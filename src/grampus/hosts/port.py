@@ -352,6 +352,11 @@ class Fleet(Protocol):
         """IPv4 addresses that databases may be given, in order of preference."""
         ...
 
+    def database_ports(self) -> Sequence[int]:
+        """TCP ports that databases may be given at the addresses of their hosts, in order of
+        preference; empty: they get addresses of their own."""
+        ...
+
     def find_address_holder(self, address: str) -> str | None:
         """The MAC of a machine that answers at a database's address, which shall be new.
 

@@ -144,6 +144,9 @@ class ThisMachineAlone:
     def database_addresses(self) -> Sequence[str]:
         return ()
 
+    def database_ports(self) -> Sequence[int]:
+        return ()
+
     def find_address_holder(self, address: str) -> str | None:
         del address
         return None  # it gives no addresses

@@ -6,6 +6,7 @@ leaves files and a state that the next one continues with, and no record.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -17,14 +18,20 @@ from typing import Protocol
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.ports import CommandRunner
 from grampus.core.checks import Check
-from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.errors import GrampusError, RefusedError, UsageError
 from grampus.core.names import require_name
 from grampus.core.progress import Progress
 from grampus.hosts.command_server.client import CommandServers
 from grampus.hosts.remote.image_scripts import observe_digest
 from grampus.sites.access_files import read_access, write_access
 from grampus.sites.cluster_checks import SiteAccess, observe_checks, observe_fsid
-from grampus.sites.model import SiteSpec, parse_address_range, site_directory, site_tag
+from grampus.sites.model import (
+    SiteSpec,
+    parse_address_range,
+    parse_port_range,
+    site_directory,
+    site_tag,
+)
 from grampus.sites.required_caps import require_pools, require_user
 from grampus.sites.site_records import SiteRecords
 from grampus.state.home import Home
@@ -79,6 +86,8 @@ class AdoptOrder:
     image: str
     addresses: str = ""
     interface: str = ""
+    ports: str = ""
+    address_hook: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,6 +110,32 @@ class SiteRefusedError(RefusedError):
             "\n".join(one.remedy for one in refused if one.remedy),
         )
         self.checks = tuple(checks)
+
+
+def require_places(order: AdoptOrder) -> None:
+    """Raise UsageError when databases cannot have these addresses or ports, or this hook."""
+    if order.ports and (order.addresses or order.interface):
+        other = "--addresses" if order.addresses else "--interface"
+        raise UsageError(
+            f"--ports and {other} exclude each other.",
+            "Databases have floating addresses on the network segment of their hosts "
+            "(--addresses), or the address of their host and a port (--ports).",
+            code="bad-ports",
+        )
+    if order.addresses:
+        parse_address_range(order.addresses)
+    if order.ports:
+        parse_port_range(order.ports)
+    hook = order.address_hook
+    if hook and not (
+        Path(hook).is_absolute() and Path(hook).is_file() and os.access(hook, os.X_OK)
+    ):
+        raise UsageError(
+            f"--address-hook: {hook} is not the absolute path of an executable file.",
+            "Give the path of the program on this machine, such as /usr/local/sbin/update-dns, "
+            "and make it executable (`chmod +x`).",
+            code="bad-hook",
+        )
 
 
 class Adoption:
@@ -184,6 +219,8 @@ class Adoption:
                 ),
                 addresses=order.addresses,
                 interface=order.interface,
+                ports=order.ports,
+                address_hook=order.address_hook,
             )
             held = self._found(spec, runner)
             self._records.put(spec)
@@ -228,8 +265,7 @@ class Adoption:
             raise RefusedError(
                 f"A lab is named '{order.name}'.", "Choose another name.", code="name-taken"
             )
-        if order.addresses:
-            parse_address_range(order.addresses)
+        require_places(order)
         order = replace(order, user=require_user(order.user), pools=require_pools(order.pools))
         read_access(order.conf, order.keyring, order.user)  # building the image takes minutes
         return order

@@ -23,6 +23,10 @@ DEFAULT_USER = "grampus"
 HOST_ROOT = "/var/lib/grampus"
 # What need not survive a restart of this machine. A path of a socket has at most 107 characters.
 RUN_DIRECTORY = Path("/run/grampus")
+# A server has a second port, 10,000 above its own, and Linux gives ports from 32768 on to outgoing
+# connections.
+FIRST_PORT, LAST_PORT, MOST_PORTS = 1024, 22_767, 1000
+_PORTS = re.compile(r"(?P<first>\d{1,5})-(?P<last>\d{1,5})", re.ASCII)
 _RANGE = re.compile(r"(?P<first>\d+\.\d+\.\d+\.\d+)-(?P<last>\d+)", re.ASCII)
 
 
@@ -41,9 +45,11 @@ class SiteSpec(BaseModel):
     # upgraded since has another one (`site_host_records.parts_of`).
     image_id: str
     image_digest: str  # of its files (`image_scripts.digest_argv`)
-    addresses: str = ""  # such as 10.0.5.100-199; empty: no database can be created
+    addresses: str = ""  # such as 10.0.5.100-199; no database without them or ports
     interface: str = ""  # of the hosts, for these addresses; empty: the one in their network
     further_pools: tuple[str, ...] = ()  # that databases may be in, too
+    ports: str = ""  # such as 13300-13399, of the hosts' own addresses; never beside `addresses`
+    address_hook: str = ""  # a program's absolute path; empty: none
 
     @property
     def pools(self) -> tuple[str, ...]:
@@ -58,6 +64,10 @@ class SiteSpec(BaseModel):
     def database_addresses(self) -> list[str]:
         """Addresses that databases may take."""
         return parse_address_range(self.addresses) if self.addresses else []
+
+    def database_ports(self) -> list[int]:
+        """Ports of the hosts' own addresses that databases may take."""
+        return parse_port_range(self.ports) if self.ports else []
 
 
 class SiteHostSpec(BaseModel):
@@ -140,3 +150,23 @@ def parse_address_range(text: str) -> list[str]:
             code="bad-addresses",
         ) from None
     return [str(first + number) for number in range(count)]
+
+
+def parse_port_range(text: str) -> list[int]:
+    """The TCP ports of `13300-13399`, in order. Raises UsageError."""
+    found = _PORTS.fullmatch(text)
+    ports = range(int(found["first"]), int(found["last"]) + 1) if found else range(0)
+    if not ports:
+        raise UsageError(
+            f"'{text}' is not a range of ports.",
+            "Give the first and the last port, such as 13300-13399.",
+            code="bad-ports",
+        )
+    if ports[0] < FIRST_PORT or ports[-1] > LAST_PORT or len(ports) > MOST_PORTS:
+        raise UsageError(
+            f"The ports {text} cannot be used for databases.",
+            f"Give at most {MOST_PORTS} ports from {FIRST_PORT} to {LAST_PORT}, such as "
+            "13300-13399. Each server has a second port for Grampus, 10000 above its own.",
+            code="bad-ports",
+        )
+    return list(ports)

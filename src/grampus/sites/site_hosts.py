@@ -89,9 +89,11 @@ class SiteHosts:
         *,
         epoch: HostEpoch | None,
         version: str,
+        at_address_of: Callable[[str], Sequence[str]] = lambda _: (),
     ) -> None:
         """`epoch` is the one in which this home controls the site, or did; `version` that of this
-        Grampus."""
+        Grampus; `at_address_of` the databases that have the address of a host."""
+        self._at_address_of = at_address_of
         self._epoch = epoch
         self._version = version
         self._home = home
@@ -111,8 +113,8 @@ class SiteHosts:
 
         A host that is there already keeps the version of its image.
 
-        Raises UsageError, RefusedError with code `host-exists`, `host-unfit` or `newer-host`, what
-        `HostImageCopies.ensure` raises, and the errors of `explain_ssh`.
+        Raises UsageError, RefusedError with code `host-exists`, `host-in-use`, `host-unfit` or
+        `newer-host`, what `HostImageCopies.ensure` raises, and the errors of `explain_ssh`.
         """
         spec = self._plan(request)
         ssh, host = self._connect(spec)
@@ -130,6 +132,7 @@ class SiteHosts:
             )
         parts = self._parts(spec, ssh)
         spec = spec.model_copy(update={"address": self._observe_address(ssh, mons)})
+        self._require_same_address(spec)
         spec = with_parts(spec, parts)
         self._records.put(spec)
         self._images.ensure(ssh, ImageCopy(parts.image_id, parts.digest))
@@ -240,6 +243,19 @@ class SiteHosts:
             "Connect the host to the public network of the cluster.",
             code="host-unfit",
         )
+
+    def _require_same_address(self, spec: SiteHostSpec) -> None:
+        """Servers listen at the address that is recorded, and clients look for them there."""
+        known = next((one for one in self._records.all() if one.name == spec.name), spec)
+        names = self._at_address_of(spec.name) if known.address != spec.address else ()
+        if names:
+            raise RefusedError(
+                f"The address of {spec.name} was {known.address} and is {spec.address} now, and "
+                f"databases have the address of their host: {', '.join(names)}.",
+                f"Give the host its former address, or move these databases to other hosts first "
+                f"(`grampus host drain {spec.name}`).",
+                code="host-in-use",
+            )
 
     def _parts(self, spec: SiteHostSpec, ssh: SshPlace) -> HostParts:
         """What the host is to have: the image that it has according to its record, or the site's.

@@ -11,7 +11,7 @@ from typer.main import get_command
 import grampus.cli
 from grampus.cli.login_documents import details_of_login, login_document
 from grampus.cli.main import app
-from grampus.databases.model import Endpoint
+from grampus.databases.model import AddressKind, Endpoint
 
 CLI = Path(grampus.cli.__file__).parent
 
@@ -36,6 +36,20 @@ def test_an_answer_holds_the_password_only_when_it_was_asked_for(show_password: 
     assert ("password" in shown) is not show_password  # where it is instead
     assert document["client_command"] == shown["client"] == CLIENT
     assert document["option_file"] == "/data/databases/shop/client.cnf"
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown_kind"),
+    [("floating", None), ("host", "host (changes when the database moves)")],
+)
+def test_the_kind_of_an_address_is_in_each_document(
+    kind: AddressKind, shown_kind: str | None
+) -> None:
+    endpoint = ENDPOINT.model_copy(update={"address_kind": kind})
+    document = login_document(endpoint, CLIENT, endpoint.option_file, show_password=False)
+    shown = details_of_login(endpoint, CLIENT, show_password=False)
+    assert document["address_kind"] == kind
+    assert shown.get("address kind") == shown_kind
 
 
 def test_no_other_module_of_the_command_line_reads_a_secret() -> None:

@@ -9,12 +9,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from grampus.cli.backup_documents import pairs_of_state, state_document
+from grampus.cli.db import database_document, describe_address
+from grampus.cli.endpoint_documents import describe_endpoint, read_endpoint_document
 from grampus.cli.overview import (
+    endpoint_document,
     overview_document,
     pairs_of_condition,
     pairs_of_copies,
     pairs_of_history,
     pairs_of_reading,
+    pairs_of_server,
     pairs_of_snapshots,
 )
 from grampus.databases.backup.decide_schedule import BackupSchedule, BackupState
@@ -169,7 +173,12 @@ def test_what_follows_it_and_what_was_cloned_from_it() -> None:
     assert document["clones"] == ["shop-r1", "shop-r2", "shop-test"]
     assert [one["state"] for one in document["replica_states"]] == ["replicating", "broken"]
     assert document["endpoints"] == {
-        "read_write": {"name": "shop", "address": "10.9.0.10", "port": 3306},
+        "read_write": {
+            "name": "shop",
+            "address": "10.9.0.10",
+            "port": 3306,
+            "address_kind": "floating",
+        },
         "read_only": None,
     }
 
@@ -181,7 +190,12 @@ def test_what_a_replica_follows() -> None:
     }
     document = overview_document(REPLICA, seen, NOW)
     assert document["replication"] == {
-        "source": {"name": "shop", "address": "10.9.0.10", "port": 3306},
+        "source": {
+            "name": "shop",
+            "address": "10.9.0.10",
+            "port": 3306,
+            "address_kind": "floating",
+        },
         "state": "replicating",
         "lag_s": 0.3,
         "transactions_behind": 0,
@@ -191,7 +205,12 @@ def test_what_a_replica_follows() -> None:
     }
     assert document["endpoints"] == {
         "read_write": None,
-        "read_only": {"name": "shop-r1", "address": "10.9.0.11", "port": 3306},
+        "read_only": {
+            "name": "shop-r1",
+            "address": "10.9.0.11",
+            "port": 3306,
+            "address_kind": "floating",
+        },
     }
     gone = replace(NOTHING, standing=ReplicaStanding("stopped"))
     assert pairs_of_copies(REPLICA, gone) == {"replica of": "shop, stopped"}
@@ -251,3 +270,28 @@ def test_what_was_done_last() -> None:
         "last event": "2026-11-24 12:30:00 UTC, resize: 2 GiB by anna, undone: The pool is full."
     }
     assert overview_document(SHOP, seen, NOW)["last_event"]["by"] == "anna"
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "explained"),
+    [
+        ("floating", "10.9.0.10:3306", "floating"),
+        ("host", "10.9.0.10:3306 (host)", "host (changes when the database moves)"),
+    ],
+)
+def test_the_kind_of_an_address_is_shown(kind: str, column: str, explained: str) -> None:
+    spec = SHOP.record.spec.model_copy(update={"address_kind": kind})
+    view = replace(SHOP, record=SHOP.record.model_copy(update={"spec": spec}))
+    assert pairs_of_server(view, {}, {})["address kind"] == explained
+    assert describe_address(spec) == column
+    assert database_document(view)["address_kind"] == kind
+    assert endpoint_document(spec)["address_kind"] == kind
+
+
+def test_an_endpoint_at_the_address_of_its_host_has_its_own_port() -> None:
+    endpoint = ReadEndpoint(address="10.0.0.2", port=13302, host="h2", members=("shop-r1",))
+    document = read_endpoint_document("shop", 13300, endpoint)
+    assert (document["port"], document["address_kind"]) == (13302, "host")
+    assert describe_endpoint(13300, endpoint) == "10.0.0.2:13302 (shop-r1)"
+    floating = endpoint.model_copy(update={"port": None})
+    assert read_endpoint_document("shop", 3306, floating)["address_kind"] == "floating"

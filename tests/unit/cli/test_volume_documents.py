@@ -228,7 +228,8 @@ def test_a_database_shows_its_volumes_write_path() -> None:
     assert shown["journal"] == "running, 13% full"
     assert shown["space"] == "75% of 1 GiB used, 256 MiB free"
     server = pairs_of_server(view, {"up": "1 min"}, {"read-only": "there"})
-    assert list(server)[1:6] == ["status", "up", "server", "address", "read-only"]
+    shown_first = ["status", "up", "server", "address", "address kind", "read-only"]
+    assert list(server)[1:7] == shown_first
     assert "runs as" not in server
     own = replace(view, server_uid=2027225445)
     assert database_document(own)["server_uid"] == 2027225445

@@ -27,6 +27,7 @@ from .backup.existing import write_rows as write_shop
 from .backup.replay_world import ReplayWorld
 from .growth.growth_world import RULE, GrowthWorld
 from .live.live_world import LiveWorld
+from .port_worlds import PortWorld
 from .stopped_case import (
     Case,
     certificates,
@@ -353,6 +354,14 @@ CASES: list[Case] = [
     ),
     make_case("move", _created, lambda w: w.moves().move("demo", "h2"), "done", make=LiveWorld),
     make_case(
+        "move-at-ports",
+        _created,
+        lambda w: w.moves().move("demo", "h2"),
+        "done",
+        kind="move",
+        make=PortWorld,
+    ),
+    make_case(
         "move-scratch",
         _with_left_scratch,
         lambda w: w.moves().move("demo", "h2"),
@@ -438,6 +447,7 @@ CASES: list[Case] = [
     ),
     # -- lost hosts
     make_case("failover", _lost, _fail_over, "either", make=LiveWorld),
+    make_case("failover-at-ports", _lost, _fail_over, "either", kind="failover", make=PortWorld),
     make_case(
         "failover-stopped",
         _lost_while_stopped,

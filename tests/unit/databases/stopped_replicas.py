@@ -6,6 +6,7 @@ import pytest
 
 from tests.fakes.interruption import Killed
 
+from .port_worlds import PortReplicaWorld
 from .replicas.replica_world import ReplicaWorld
 from .stopped_case import Case, make_case, write_rows
 
@@ -58,6 +59,14 @@ def _end_endpoint(world: ReplicaWorld) -> None:
 
 REPLICA_CASES: list[Case] = [
     make_case("replica-add", _primary, lambda w: w.add(), "gone", make=ReplicaWorld),
+    make_case(
+        "replica-add-at-ports",
+        _primary,
+        lambda w: w.add(),
+        "gone",
+        kind="replica-add",
+        make=PortReplicaWorld,
+    ),
     make_case(
         "replica-remove",
         _with_replica,

@@ -54,7 +54,9 @@ class Place:
             *(self.home, self.store, SITE, copies, self._connect, SystemClock(), SilentProgress()),
             epoch=HostEpoch(SITE.tag, 1, "holder"),
             version="0.2.0",
+            at_address_of=lambda name: self.servers.get(name, []),
         )
+        self.servers: dict[str, list[str]] = {}  # that have the address of a host
         machine = {**GOOD, "clock": str(SystemClock().now().timestamp())}
         self.ssh.answer("grampus-check", "".join(f"{k} {v}\n" for k, v in machine.items()))
         self.ssh.answer("other", "10.0.5.1 via 10.0.5.9 dev eth0 src 10.0.5.11 uid 0\n")
@@ -239,3 +241,28 @@ def put(place: Place, name: str) -> None:
         name=name, address="10.0.5.11", ssh_user="root", ssh_address="10.0.5.11", is_ready=True
     )
     place.store.put(SITE_HOST_RECORD, "prod", name, spec)
+
+
+@pytest.mark.parametrize(
+    ("address", "servers", "code"),
+    [
+        ("10.0.5.12", ["shop"], "host-in-use"),
+        ("10.0.5.12", [], "host-image"),  # what comes next: this machine takes no image
+        ("10.0.5.11", ["shop"], "host-image"),
+    ],
+)
+def test_the_address_of_servers_does_not_change_under_them(
+    place: Place, address: str, servers: list[str], code: str
+) -> None:
+    known = SiteHostSpec(
+        name="db1", address="10.0.5.11", ssh_user="root", ssh_address="10.0.5.11", is_ready=True
+    )
+    place.store.put(SITE_HOST_RECORD, "prod", "db1", known)
+    place.servers["db1"] = servers
+    place.ssh.answer("other", f"10.0.5.1 via 10.0.5.9 dev eth0 src {address} uid 0\n")
+    with pytest.raises(GrampusError) as caught:
+        place.hosts.add(REQUEST, MONS)
+    assert caught.value.code == code
+    if code == "host-in-use":
+        assert "was 10.0.5.11 and is 10.0.5.12 now" in caught.value.problem
+        assert place.recorded() == {"db1": known}

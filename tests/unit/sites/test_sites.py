@@ -21,7 +21,9 @@ from grampus.sites.model import (
     SITE_HOST_RECORD,
     SITE_RECORD,
     SiteHostSpec,
+    SiteSpec,
     connection_directory,
+    parse_port_range,
     site_directory,
 )
 from grampus.sites.required_caps import required_caps
@@ -198,6 +200,48 @@ def test_again_and_changed(world: World) -> None:
     world.service.adopt(world.order(addresses="10.0.5.1-9"))
     assert world.service.get("prod").addresses == "10.0.5.1-9"
     assert [one.name for one in world.service.all()] == ["prod"]
+
+
+def test_ports_in_place_of_addresses(world: World) -> None:
+    world.service.adopt(world.order(addresses="10.0.5.1-9"))
+    world.service.adopt(world.order(ports="13300-13302", address_hook="/bin/true"))
+    spec = world.service.get("prod")
+    assert (spec.database_addresses(), spec.database_ports()) == ([], [13300, 13301, 13302])
+    assert spec.address_hook == "/bin/true"
+
+
+def test_a_site_of_an_earlier_release_has_no_ports(world: World) -> None:
+    stored = world.service.adopt(world.order(addresses="10.0.5.1-9")).spec.model_dump(mode="json")
+    del stored["ports"], stored["address_hook"]
+    spec = SiteSpec.model_validate(stored)
+    assert (spec.database_ports(), spec.address_hook) == ([], "")
+    assert len(spec.database_addresses()) == 9
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("13300-13399", 100),
+        ("1024-1024", 1),
+        ("21768-22767", 1000),
+        ("13300", None),
+        ("13300-13299", None),
+        ("1023-1100", None),
+        ("22767-22768", None),  # its second port would be one of outgoing connections
+        ("13300-14300", None),  # more than 1000
+        ("13300-99999", None),
+        ("a-b", None),
+        ("", None),
+    ],
+)
+def test_a_range_of_ports(text: str, count: int | None) -> None:
+    if count is not None:
+        ports = parse_port_range(text)
+        assert (len(ports), f"{ports[0]}-{ports[-1]}") == (count, text)
+        return
+    with pytest.raises(UsageError) as error:
+        parse_port_range(text)
+    assert error.value.code == "bad-ports"
 
 
 def test_another_cluster_of_the_same_name(world: World) -> None:
@@ -412,6 +456,12 @@ def test_a_dry_run_records_nothing(world: World) -> None:
         ({"user": "a b"}, "bad-user"),
         ({"pools": ("databases", "a b")}, "bad-pool"),
         ({"addresses": "10.0.5.1"}, "bad-addresses"),
+        ({"ports": "13300"}, "bad-ports"),
+        ({"ports": "13300-13399", "addresses": "10.0.5.1-9"}, "bad-ports"),
+        ({"ports": "13300-13399", "interface": "eth1"}, "bad-ports"),
+        ({"address_hook": "update-dns"}, "bad-hook"),
+        ({"address_hook": "/nonexistent/update-dns"}, "bad-hook"),
+        ({"address_hook": "/etc/passwd"}, "bad-hook"),
     ],
 )
 def test_wrong_orders(world: World, changes: dict[str, Any], code: str) -> None:

@@ -21,6 +21,7 @@ from grampus.databases.failover.probing import (
     parse_probe,
     probe_argv,
 )
+from grampus.databases.records import DatabaseRecords
 from grampus.hosts.remote.epoch_guard import HostEpoch
 from grampus.hosts.remote.host_parts import (
     HOST_FORMAT,
@@ -84,6 +85,7 @@ def site_hosts(session: Session, site: SiteSpec) -> SiteHosts:
         *(connect, session.clock, session.progress),
         epoch=None if epoch is None else host_epoch(site, epoch),
         version=version("grampus"),
+        at_address_of=DatabaseRecords(session.store, site.name).at_address_of,
     )
 
 
@@ -210,4 +212,4 @@ def site_fleet(
     """The hosts that Grampus may use, given commands in the present epoch; without one, hosts
     refuse commands."""
     made = [remote_host(home, site, one, epoch, progress) for one in hosts]
-    return RemoteFleet(made, site.database_addresses())
+    return RemoteFleet(made, site.database_addresses(), site.database_ports())

@@ -96,7 +96,7 @@ RESTORE_BACKUP = DatabaseOperation(
     build=_restore_steps,
     subject=lambda order: order.database.name,
     when_cut_off="undo",
-    address=lambda order: order.database.address,
+    address=lambda order: order.database.held_address,
     takes=lambda order: order.database.name,
     identity=new_identity,
 )

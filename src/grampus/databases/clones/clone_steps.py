@@ -78,7 +78,7 @@ CLONE = DatabaseOperation(
     build=clone_steps,
     subject=lambda order: order.spec.name,
     when_cut_off="undo",
-    address=lambda order: order.spec.address,
+    address=lambda order: order.spec.held_address,
     takes=lambda order: order.spec.name,
     identity=new_identity,
 )

@@ -29,7 +29,7 @@ def decide_members(endpoint: ReadEndpoint, replicas: Sequence[Candidate]) -> tup
     whose primary is away, and that show what it had. One whose certificate does not name the
     endpoint (of an earlier release) is none: clients would refuse it.
     """
-    known = [one for one in replicas if one.spec.endpoint_address == endpoint.address]
+    known = [one for one in replicas if one.spec.held_endpoint == endpoint.held_address]
     healthy = [one for one in known if one.standing.state == "replicating"]
     fresh = [one for one in healthy if _is_fresh(one, endpoint.members)]
     waiting = [one for one in known if one.standing.state == "disconnected"]

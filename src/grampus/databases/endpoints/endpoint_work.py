@@ -16,6 +16,7 @@ from grampus.databases.endpoints.haproxy import (
     render_config,
     render_look,
 )
+from grampus.databases.host_addresses import require_free, take_address
 from grampus.databases.instance import last_words, observe_daemon_state
 from grampus.databases.layout import (
     MYSQL_GID,
@@ -78,7 +79,7 @@ class EndpointWork:
         kept = []
         for name in hosts.intersection(endpoint.left_hosts):
             try:
-                self._leave(self._ports.fleet.host(name), endpoint.address)
+                self._leave(self._ports.fleet.host(name), endpoint)
             except HostUnreachableError:
                 kept.append(name)
         self._put(endpoint.model_copy(update={"left_hosts": tuple(sorted(kept))}))
@@ -99,11 +100,14 @@ class EndpointWork:
         )
         members = self._led_to()
         self._write_config(host, endpoint, members)
-        host.ensure_address(endpoint.address)
         is_running = observe_daemon_state(host, self._daemon) == "running"
+        if endpoint.port is None:
+            host.ensure_address(endpoint.address)
+        elif not is_running:
+            require_free(host, (endpoint.port,), f"the read-only endpoint of {self._database}")
         if is_running and self._asked(host, render_look()) is None:
             host.ensure_daemon_absent(self._daemon, kill=True)  # it hangs
-        host.ensure_daemon(self._daemon_spec(directory, endpoint.address))
+        host.ensure_daemon(self._daemon_spec(directory, endpoint))
         self._await_answer(host)
         self._lead(host, members)
 
@@ -157,7 +161,8 @@ class EndpointWork:
 
     def _write_config(self, host: Host, endpoint: ReadEndpoint, members: Sequence[Member]) -> None:
         """For its next start, whatever becomes of the one that runs."""
-        config = render_config(endpoint.address, self._port, members, str(SOCKET))
+        port = endpoint.port_beside(self._port)
+        config = render_config(endpoint.address, port, members, str(SOCKET))
         host.write_file(self._directory(host) / "haproxy.cfg", config)
 
     def _led_to(self) -> list[Member]:
@@ -165,9 +170,9 @@ class EndpointWork:
         replicas = self._ports.records.followers(self._database)
         return [one for one in self._members if one.name in replicas]
 
-    def _leave(self, host: Host, address: str) -> None:
+    def _leave(self, host: Host, endpoint: ReadEndpoint) -> None:
         host.ensure_daemon_absent(self._daemon)
-        host.ensure_address_absent(address)
+        take_address(host, endpoint)
         host.run(["rm", "-rf", str(self._directory(host))])
 
     def _await_answer(self, host: Host) -> None:
@@ -221,8 +226,8 @@ class EndpointWork:
     def _directory(self, host: Host) -> PurePosixPath:
         return host.data_dir / "endpoints" / self._database
 
-    def _daemon_spec(self, directory: PurePosixPath, address: str) -> DaemonSpec:
-        own = decide_daemon_uid(address)
+    def _daemon_spec(self, directory: PurePosixPath, endpoint: ReadEndpoint) -> DaemonSpec:
+        own = decide_daemon_uid(endpoint.address, endpoint.port)
         return DaemonSpec(
             name=self._daemon,
             # HAProxy leaves SIGTERM to the system, which keeps it from a container's first process.

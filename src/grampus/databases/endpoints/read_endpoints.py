@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from grampus.core.errors import GrampusError
 from grampus.databases.endpoints.decide_endpoint import Candidate, decide_host, decide_members
+from grampus.databases.endpoints.endpoint_names import ensure_named
 from grampus.databases.endpoints.endpoint_steps import CHANGE_ENDPOINT, EndpointOrder, members_of
 from grampus.databases.endpoints.endpoint_work import EndpointWork, endpoint_daemon, require_haproxy
 from grampus.databases.instance import observe_daemon_state
@@ -22,12 +23,14 @@ class EndpointChange:
     endpoint: ReadEndpoint
     former: ReadEndpoint
     problem: GrampusError | None = None  # why it could not be served so
+    # Replicas that could not be directed to where their primary is, as sentences.
+    misled: tuple[str, ...] = ()
 
     @property
     def is_other(self) -> bool:
         """Whether it leads to others now, or is served elsewhere."""
         now, then = self.endpoint, self.former
-        return (now.host, now.members) != (then.host, then.members)
+        return (now.host, now.address, now.members) != (then.host, then.address, then.members)
 
 
 class ReadEndpoints:
@@ -63,6 +66,11 @@ class ReadEndpoints:
         if host is None:  # rather on a host in maintenance than nowhere
             host = decide_host(former, record.spec.host, hosts, names, reachable)
         wanted = former.model_copy(update={"host": host, "members": names})
+        if host is not None and former.shares_address:
+            address = fleet.host(host).address
+            wanted = wanted.model_copy(update={"address": address})
+            if former.named != address and ensure_named(self._operations, wanted, replicas):
+                wanted = wanted.model_copy(update={"named": address})
         specs = {one.spec.name: one.spec for one in replicas}
         order = EndpointOrder(
             database=primary,

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from grampus.core.clock import format_duration
 from grampus.core.errors import GrampusError, NotFoundError
 from grampus.databases.database_work import SWITCH_CPUS, DatabaseWork, discard
+from grampus.databases.host_addresses import on_host_named, silence_server
 from grampus.databases.kept_certificates import place_certificates
 from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.layout import plan_instance
@@ -34,10 +35,6 @@ class FailoverOrder(BaseModel):
     fenced_host: str | None  # from which its volume is taken; None: it is attached nowhere
     running: bool  # it shall run
     may_lose_ms: int | None = None  # of commits in a log that is given up; None: nothing is lost
-
-    @property
-    def former(self) -> DatabaseSpec:
-        return self.changed.model_copy(update={"host": self.former_host})
 
 
 class FailoverWork:
@@ -64,52 +61,44 @@ class FailoverWork:
             self._ports.volumes.takeovers.ensure_fenced(self._name, self._order.fenced_host)
 
     def silence(self) -> None:
-        """The address taken away from a host that can be told, so that no client reaches a server
-        there.
+        """No client reaches a server on a host that can be told: its address is taken away, or
+        what listens at the host's own address is closed (`silence_server`).
 
-        Connections are reset first: a client that waits for an answer sends nothing, so it would
-        never learn that the address is somebody else's. The server is not ended yet: one that
-        waits for a cluster which its host cannot reach ends only when the host does.
+        The server is not ended yet: one that waits for a cluster which its host cannot reach ends
+        only when the host does.
         """
-        spec = self._order.changed
         for there in self._left_behind():
             with contextlib.suppress(HostUnreachableError):
-                place = f"{spec.address}:{spec.port}"
-                # Where the kernel cannot (INET_DIAG_DESTROY), they end by their own timeouts.
-                there.host().run(["ss", "--kill", "--tcp", "src", place], check=False)
-                there.address_changes()[1]()
+                silence_server(self._ports.fleet.host(there.host), there)
 
     def end(self) -> None:
         """The server there ended; what cannot be ended now is what a lost host leaves."""
         for there in self._left_behind():
-            if self._ports.fleet.reaches_cluster(there.host().name):
+            if self._ports.fleet.reaches_cluster(there.host):
                 try:
-                    there.remove_daemons()
+                    DatabaseWork(self._ports, there).remove_daemons()
                 except GrampusError as error:
                     self._ports.progress.note(
-                        f"The server on {there.host().name} is not ended yet: {error.problem}"
+                        f"The server on {there.host} is not ended yet: {error.problem}"
                     )
 
-    def _left_behind(self) -> list[DatabaseWork]:
+    def _left_behind(self) -> list[DatabaseSpec]:
         """The database on each host that it leaves, and that can be reached."""
-        order, ports = self._order, self._ports
+        return [one for one in self._left() if self._ports.fleet.is_reachable(one.host)]
+
+    def _left(self) -> list[DatabaseSpec]:
+        """The database as it is on each host that it leaves."""
+        order, fleet = self._order, self._ports.fleet
         names = {order.former_host, order.fenced_host or order.former_host} - {order.changed.host}
-        return [
-            DatabaseWork(ports, order.changed.model_copy(update={"host": name}))
-            for name in sorted(names)
-            if ports.fleet.is_reachable(name)
-        ]
+        return [on_host_named(order.changed, fleet, name) for name in sorted(names)]
 
     def record(self) -> None:
         """Where it is from now on, and what is to be cleared away where it was."""
         order, records = self._order, self._ports.records
         scratch = records.find_scratch(self._name)
-        for name in {order.former_host, order.fenced_host or order.former_host}:
-            if name == order.changed.host:
-                continue
-            spec = order.changed.model_copy(update={"host": name})
-            left_scratch = scratch if scratch and scratch.database.host == name else None
-            known = {left.key: left for left in records.all_left()}.get(f"{name}/{self._name}")
+        for spec in self._left():
+            left_scratch = scratch if scratch and scratch.database.host == spec.host else None
+            known = {left.key: left for left in records.all_left()}.get(f"{spec.host}/{self._name}")
             if known is None:
                 now = self._ports.clock.now()
                 records.put_left(LeftInstance(spec=spec, left_at=now, scratch=left_scratch))
@@ -131,6 +120,12 @@ class FailoverWork:
         live.record_pool()
 
 
+def _describe_silence(spec: DatabaseSpec, lost: str) -> str:
+    if spec.shares_address:
+        return f"Close the port {spec.port} on {lost}, if {lost} can be reached"
+    return f"Take the address from {lost}, if {lost} can be reached"
+
+
 def _failover_steps(ports: StepPorts, order: FailoverOrder) -> list[Step]:
     spec, name = order.changed, order.changed.name
     there, lost = spec.host, order.former_host
@@ -144,7 +139,7 @@ def _failover_steps(ports: StepPorts, order: FailoverOrder) -> list[Step]:
     taking = [
         Step("prepare", f"Write its certificates to {there}", work.prepare, work.unprepare),
         Step("fence", f"Cut {order.fenced_host or lost} off from its volume{log}", work.fence),
-        Step("silence", f"Take the address from {lost}, if {lost} can be reached", work.silence),
+        Step("silence", _describe_silence(spec, lost), work.silence),
         Step("record", f"Record that {name} is on {there}", work.record),
     ]
     last = [
@@ -155,7 +150,7 @@ def _failover_steps(ports: StepPorts, order: FailoverOrder) -> list[Step]:
         return [*taking, *last]
     return [
         *taking,
-        Step("address", f"Give {there} the address {spec.address}", on_there.address_changes()[0]),
+        Step("address", on_there.giving, on_there.give_address),
         Step("attach", f"Attach the volume to {there}, and apply its journal", work.attach),
         Step("files", "Write configuration", on_there.files),
         Step("serve", f"Start the server on {there}", work.serve),
@@ -180,7 +175,7 @@ FAIL_OVER = DatabaseOperation(
     build=_failover_steps,
     subject=lambda order: order.changed.name,
     when_cut_off="finish",
-    address=lambda order: order.changed.address,
+    address=lambda order: order.changed.held_address,
     closes_image=True,
     opens_volume=True,
     is_undone_now=_is_undone_now,

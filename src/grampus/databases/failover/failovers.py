@@ -15,6 +15,7 @@ from grampus.databases.failover.decide_failover import (
 )
 from grampus.databases.failover.decide_rehoming import GIVEN_UP
 from grampus.databases.failover.failover_steps import FAIL_OVER, FailoverOrder
+from grampus.databases.host_addresses import on_host, require_port_free
 from grampus.databases.instance import observe_daemon_state, observe_listening_from
 from grampus.databases.layout import server_daemon_name
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, LeftInstance
@@ -126,7 +127,7 @@ class DatabaseFailovers:
         needed_log = volumes.takeovers.find_needed_log(name)
         held_by = volumes.get(name).host or needed_log
         return FailoverOrder(
-            changed=spec.model_copy(update={"host": target.name}),
+            changed=on_host(spec, target),
             former_host=spec.host,
             fenced_host=held_by if held_by != target.name else None,
             running=running,
@@ -206,6 +207,7 @@ class DatabaseFailovers:
         )
         require_machine_holds(request, observe_machine(host), name)
         self._operations.volumes.require_served(name, spec.write_path, spec.encryption)
+        require_port_free(host, spec)
         return host
 
     def _observe(self, spec: DatabaseSpec, target: Host, *, shall_run: bool) -> HostSigns:

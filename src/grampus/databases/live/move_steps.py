@@ -40,10 +40,12 @@ class Move(BaseModel):
     changed: DatabaseSpec  # as it shall be
     former_host: str
     running: bool  # it shall run, so clients are kept waiting
+    former_address: str | None = None  # None: the same one, as of each floating address
 
     @property
     def former(self) -> DatabaseSpec:
-        return self.changed.model_copy(update={"host": self.former_host})
+        address = self.former_address or self.changed.address
+        return self.changed.model_copy(update={"host": self.former_host, "address": address})
 
 
 class MoveWork:
@@ -68,6 +70,7 @@ class MoveWork:
             )
         )
         self._copy_certificates(plan)
+        self._there.ensure_named()
         host.write_file(plan.config_file, render_config(plan))
         credentials = self._ports.credentials.load(plan.database)
         options = render_option_file(
@@ -167,6 +170,7 @@ class MoveWork:
         back = Move(
             changed=self._move.former,
             former_host=self._move.changed.host,
+            former_address=self._move.changed.address,
             running=self._move.running,
         )
         with contextlib.suppress(HostUnreachableError):
@@ -191,7 +195,6 @@ def _move_steps(ports: StepPorts, move: Move) -> list[Step]:
     name, there, here = spec.name, spec.host, move.former_host
     work = MoveWork(ports, move)
     on_there, on_here = DatabaseWork(ports, spec), DatabaseWork(ports, former)
-    take, give_up = on_there.address_changes()
     prepare = Step("prepare", f"Prepare its files on {there}", work.prepare, work.unprepare)
     record = Step(
         "record",
@@ -205,6 +208,12 @@ def _move_steps(ports: StepPorts, move: Move) -> list[Step]:
         on_there.write_facts,
         on_here.write_facts,
     )
+    # Files of clients name the address, if that is another one from now on.
+    clients = (
+        [Step("clients", f"Write the address {spec.address} for clients", on_there.files)]
+        if spec.shares_address
+        else []
+    )
     tidy = Step("tidy", f"Remove its files on {here}", work.tidy, work.untidy)
     if not move.running:
         return [prepare, record, metadata, tidy]
@@ -213,13 +222,14 @@ def _move_steps(ports: StepPorts, move: Move) -> list[Step]:
         Step("flush", "Write changed pages to the volume", work.hurry, work.unhurry),
         Step("server", f"Stop the server on {here}", work.stop, work.return_here),
         Step("detach", f"Detach the volume from {here}", work.detach_here),
-        Step("leave", f"Take the address {spec.address} away", on_here.address_changes()[1]),
+        Step("leave", on_here.taking, on_here.take_address),
         record,
         # Before the volume: who connects is answered, that nobody listens, and tries again at once;
         # an address that nobody has takes a client's system a second or more to try again.
-        Step("address", f"Give {there} the address {spec.address}", take, give_up),
+        Step("address", on_there.giving, on_there.give_address, on_there.take_address),
         Step("attach", f"Attach the volume to {there}", work.attach, work.detach_there),
         Step("serve", f"Start the server on {there}", work.serve, on_there.stop_server),
+        *clients,
         metadata,
         tidy,
     ]

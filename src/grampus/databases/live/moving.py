@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from grampus.databases.host_addresses import on_host, require_port_free
 from grampus.databases.live.move_steps import MOVE, Move
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.planning import observe_machine
+from grampus.databases.replicas.repointing import repoint_after_change
 from grampus.databases.request import CreateRequest, require_machine_holds
 from grampus.hosts.port import HostUnreachableError
 
@@ -28,12 +30,12 @@ class DatabaseMoves:
         self._operations = operations
 
     def move(self, name: str, host: str) -> Moved | None:
-        """Run the database on `host` from now on, at the same address.
+        """Run the database on `host` from now on, at the same address or at that of the host.
 
         None: it is there already. On failure it runs where it did. Raises NotFoundError,
-        RefusedError with code `not-ready` or `too-big`, HostUnreachableError when either host is
-        away, and GrampusError with code `no-volumed` or `no-driver` when `host` cannot serve its
-        write path.
+        RefusedError with code `not-ready`, `too-big` or `port-in-use`, HostUnreachableError when
+        either host is away, and GrampusError with code `no-volumed` or `no-driver` when `host`
+        cannot serve its write path.
         """
         with self._operations.locked(name):
             self._operations.settle(name)
@@ -44,8 +46,9 @@ class DatabaseMoves:
                 self._operations.require_cleared(name, move.changed.host)
             self._operations.run(MOVE, move)
             record = self._operations.records.get(name)
-            pause_ms = record.last_move_pause_ms if move.running else None
-            return Moved(record, move.former_host, pause_ms)
+        repoint_after_change(self._operations, name)
+        pause_ms = record.last_move_pause_ms if move.running else None
+        return Moved(record, move.former_host, pause_ms)
 
     def _plan(self, name: str, host: str) -> Move | None:
         """None: it is there already."""
@@ -68,8 +71,10 @@ class DatabaseMoves:
         )
         require_machine_holds(request, observe_machine(target), host)
         self._operations.volumes.require_served(host, spec.write_path, spec.encryption)
+        require_port_free(target, spec)
         return Move(
-            changed=spec.model_copy(update={"host": host}),
+            changed=on_host(spec, target),
             former_host=spec.host,
+            former_address=spec.address,
             running=record.desired == "running",
         )

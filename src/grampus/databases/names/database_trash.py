@@ -6,8 +6,14 @@ from dataclasses import dataclass
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.names import require_name
+from grampus.databases.host_addresses import assign_address, on_host, require_port_free
 from grampus.databases.lifecycle import START, make_start_order
-from grampus.databases.model import DatabaseRecord, StartOrder, TrashedDatabase
+from grampus.databases.model import (
+    DatabaseRecord,
+    DatabaseSpec,
+    StartOrder,
+    TrashedDatabase,
+)
 from grampus.databases.names.decide_trash import (
     DEFAULT_KEEP_DAYS,
     decide_expired,
@@ -24,8 +30,7 @@ from grampus.databases.names.trash_steps import (
     TrashOrder,
 )
 from grampus.databases.operating import DatabaseOperations
-from grampus.databases.placement import decide_server_id, find_free_address
-from grampus.hosts.port import HostUnreachableError
+from grampus.hosts.port import Host, HostUnreachableError
 
 Sentences = list[str]
 
@@ -116,18 +121,24 @@ class DatabaseTrash:
         if name != former.name:
             # Clones know what they stand on by the image's name.
             self._operations.volumes.trash.require_purgeable(trashed.volume)
-        used = self._operations.used_addresses()
-        address, server_id = former.address, former.server_id
-        if address in used:
-            address = find_free_address(self._operations.fleet, used)
-            server_id = decide_server_id(address)
-        changes = {"name": name, "host": host, "address": address, "server_id": server_id}
+        used, there = self._operations.used_addresses(), self._operations.fleet.host(host)
+        spec = on_host(former, there).model_copy(update={"name": name})
+        if spec.held_address in used or not self._can_listen(spec, there):
+            assigned = assign_address(self._operations.fleet, used, there)
+            spec = spec.model_copy(update=assigned.changes())
         endpoint = trashed.read_endpoint
-        if endpoint is not None and endpoint.address in used | {address}:
+        if endpoint is not None and endpoint.held_address in used | {spec.held_address}:
             endpoint = None  # its next replica gets it another one
-        return RestoreOrder(
-            trashed=trashed, spec=former.model_copy(update=changes), read_endpoint=endpoint
-        )
+        return RestoreOrder(trashed=trashed, spec=spec, read_endpoint=endpoint)
+
+    @staticmethod
+    def _can_listen(spec: DatabaseSpec, host: Host) -> bool:
+        """Whether no other program of the host has its port."""
+        try:
+            require_port_free(host, spec)
+        except RefusedError:
+            return False
+        return True
 
     def _describe_restore(self, order: RestoreOrder) -> Sentences:
         """The start, too, for which nothing is there yet."""

@@ -86,11 +86,7 @@ def _trash_steps(ports: StepPorts, order: TrashOrder) -> list[Step]:
         Step("mark", f"Mark {name} as deleting", work.mark_deleting),
         Step("server", "Stop the server", unless_lost(work.stop_server)),
         Step("scratch", "Remove its scratch instance, if any", unless_lost(work.remove_scratch)),
-        Step(
-            "address",
-            f"Take the address {spec.address} away",
-            unless_lost(work.address_changes()[1]),
-        ),
+        Step("address", work.taking, unless_lost(work.take_address)),
         Step("drain", "Detach the volume, with its journal applied", note),
         Step("volume", f"Move the image to the trash, until {until}", trash_volume),
         Step("files", f"Remove its files on {spec.host}", unless_lost(work.remove_files)),
@@ -174,7 +170,7 @@ def _purge_steps(ports: StepPorts, order: PurgeOrder) -> list[Step]:
 
 
 def _address_of(endpoint: ReadEndpoint | None) -> str | None:
-    return None if endpoint is None else endpoint.address
+    return None if endpoint is None else endpoint.held_address
 
 
 TRASH = DatabaseOperation(
@@ -193,7 +189,7 @@ RESTORE = DatabaseOperation(
     build=_restore_steps,
     subject=lambda order: order.spec.name,
     when_cut_off="finish-or-undo",
-    address=lambda order: order.spec.address,
+    address=lambda order: order.spec.held_address,
     endpoint_address=lambda order: _address_of(order.read_endpoint),
     takes=lambda order: order.spec.name,
     identity=lambda order: order.trashed.record.id,

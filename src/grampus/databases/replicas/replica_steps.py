@@ -59,7 +59,8 @@ class PromoteOrder(BaseModel):
 
     @property
     def changed(self) -> DatabaseSpec:
-        changes = {"replica_of": None, "renew_every_s": None, "endpoint_address": None}
+        alone = ("replica_of", "renew_every_s", "endpoint_address", "endpoint_port")
+        changes = dict.fromkeys(alone)
         return self.replica.model_copy(update=changes)
 
 
@@ -75,6 +76,12 @@ class RenewOrder(BaseModel):
     discards_errant: bool = False  # also what the replica holds alone, or may hold alone
 
 
+def _name_endpoint(spec: DatabaseSpec) -> str:
+    if spec.endpoint_port is None:
+        return str(spec.endpoint_address)
+    return f"the port {spec.endpoint_port}"
+
+
 def _add_steps(ports: StepPorts, order: AddOrder) -> list[Step]:
     """The clone, which follows its primary before it counts as ready; undone as a whole."""
     spec, primary = order.clone.spec, order.clone.database
@@ -82,7 +89,7 @@ def _add_steps(ports: StepPorts, order: AddOrder) -> list[Step]:
     record, *steps, finish = clone_steps(ports, order.clone)
     endpoint = Step(
         "endpoint",
-        f"Reserve {spec.endpoint_address} for the read-only endpoint of {primary}, and keep "
+        f"Reserve {_name_endpoint(spec)} for the read-only endpoint of {primary}, and keep "
         "the authority of its replicas' certificates",
         work.ensure_endpoint,
         work.remove_endpoint if order.makes_endpoint else None,
@@ -298,8 +305,8 @@ ADD_REPLICA = DatabaseOperation(
     build=_add_steps,
     subject=lambda order: order.clone.spec.name,
     when_cut_off="undo",
-    address=lambda order: order.clone.spec.address,
-    endpoint_address=lambda order: order.clone.spec.endpoint_address,
+    address=lambda order: order.clone.spec.held_address,
+    endpoint_address=lambda order: order.clone.spec.held_endpoint,
     takes=lambda order: order.clone.spec.name,
     identity=new_identity,
 )
@@ -310,7 +317,7 @@ REMOVE_REPLICA = DatabaseOperation(
     build=_remove_steps,
     subject=lambda order: order.spec.name,
     when_cut_off="finish",
-    address=lambda order: order.spec.address,
+    address=lambda order: order.spec.held_address,
     takes_volume=True,
 )
 PROMOTE_REPLICA = DatabaseOperation(

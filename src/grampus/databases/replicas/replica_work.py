@@ -66,14 +66,18 @@ class ReplicaWork:
 
     def ensure_endpoint(self) -> None:
         """Its primary has a read-only endpoint, and what signs certificates of its replicas."""
-        records, address = self._ports.records, self._spec.endpoint_address
-        if address is not None and records.find_read_endpoint(self._primary) is None:
-            records.put_read_endpoint(self._primary, ReadEndpoint(address=address))
+        records, spec = self._ports.records, self._spec
+        if spec.held_endpoint is not None and records.find_read_endpoint(self._primary) is None:
+            # At the address of whatever host serves it; until then it is that of the replica.
+            address = spec.endpoint_address or spec.address
+            named = "" if spec.endpoint_port is None else address
+            made = ReadEndpoint(address=address, port=spec.endpoint_port, named=named)
+            records.put_read_endpoint(self._primary, made)
         credentials = self._ports.credentials
         if credentials.find_replica_authority(self._primary) is None:
             name = name_replica_authority(self._primary)
-            made = make_authority(self._host(), self._making_place(), name)
-            credentials.put_replica_authority(self._primary, made)
+            authority = make_authority(self._host(), self._making_place(), name)
+            credentials.put_replica_authority(self._primary, authority)
 
     def remove_endpoint(self) -> None:
         """As if it had never been made, unless another replica uses it by now."""
@@ -91,8 +95,8 @@ class ReplicaWork:
 
     # -- following ----------------------------------------------------------------------------
 
-    def follow(self) -> None:
-        """The replica receives from its primary what it lacks.
+    def follow(self, *, waits: bool = True) -> None:
+        """The replica receives from its primary what it lacks, or is about to unless it `waits`.
 
         Raises GrampusError with code `primary-not-running`, `too-far-behind` or `timeout`.
         """
@@ -111,14 +115,15 @@ class ReplicaWork:
             ca_file=str(VOLUME_IN_DAEMON / PRIMARY_AUTHORITIES),
         )
         secret_statements(self._ports, self._spec).run(follow)
-        wait_until(
-            self._ports.clock,
-            self._is_receiving,
-            what=f"{self._spec.name} to be connected to {self._primary}",
-            remedy=f"`grampus db replica list {self._primary}` shows the state of its server.",
-            timeout_s=CONNECT_TIMEOUT_S,
-            interval_s=0.2,
-        )
+        if waits:
+            wait_until(
+                self._ports.clock,
+                self._is_receiving,
+                what=f"{self._spec.name} to be connected to {self._primary}",
+                remedy=f"`grampus db replica list {self._primary}` shows the state of its server.",
+                timeout_s=CONNECT_TIMEOUT_S,
+                interval_s=0.2,
+            )
         self._keep_what_it_follows()
 
     def forget_account(self) -> None:

@@ -12,10 +12,10 @@ from grampus.databases.clones.decide_clone import CloneRequest
 from grampus.databases.endpoints.decide_endpoint import Candidate
 from grampus.databases.endpoints.read_endpoints import EndpointChange, ReadEndpoints
 from grampus.databases.failover.decide_rehoming import GIVEN_UP
+from grampus.databases.host_addresses import assign_address
 from grampus.databases.instance import observe_listening_from
 from grampus.databases.kinds import DatabaseOperation
-from grampus.databases.model import DatabaseRecord, DatabaseSpec
-from grampus.databases.placement import find_free_address
+from grampus.databases.model import DatabaseRecord, DatabaseSpec, ReadEndpoint
 from grampus.databases.planning import observe_loads
 from grampus.databases.ports import CopiesPort
 from grampus.databases.replicas.comparing import (
@@ -41,6 +41,7 @@ from grampus.databases.replicas.replica_steps import (
     RemoveOrder,
     RenewOrder,
 )
+from grampus.databases.replicas.repointing import repoint_replicas
 from grampus.databases.service import DatabaseService
 from grampus.databases.snapshots.decide_retention import name_at
 from grampus.operations.operation_type import DocumentT
@@ -83,7 +84,7 @@ class DatabaseReplicas:
         changes = {
             "replica_of": spec.name,
             "pool": pool,
-            "endpoint_address": self._endpoint_address(spec.name, order.spec.address),
+            **self._endpoint_changes(spec.name, order.spec),
         }
         replica = order.spec.model_copy(update=changes)
         return AddOrder(
@@ -327,9 +328,11 @@ class DatabaseReplicas:
             return None
         with operations.locked(primary, lane="endpoint"):
             # Of one that is still being made nothing is served: it may be undone.
+            misled = tuple(repoint_replicas(operations, primary))
             ready = [one for one in self.of(primary) if one.record.phase == "ready"]
             seen = [Candidate(one.record.spec, one.standing) for one in ready]
-            return self._endpoints.settle(primary, seen)
+            change = self._endpoints.settle(primary, seen)
+            return change and replace(change, misled=misled)
 
     def follow_endpoint(self, primary: str) -> EndpointChange | None:
         """As `settle_endpoint`, after replicas were changed; None also while another command is at
@@ -407,13 +410,17 @@ class DatabaseReplicas:
 
     # -- inside -------------------------------------------------------------------------------
 
-    def _endpoint_address(self, primary: str, taken: str) -> str:
-        """Of the read-only endpoint: as it is, or one that nobody has."""
+    def _endpoint_changes(self, primary: str, replica: DatabaseSpec) -> dict[str, str | int]:
+        """Address or port of the read-only endpoint: as it is, or one that nobody has."""
         endpoint = self._operations.records.find_read_endpoint(primary)
-        if endpoint is not None:
-            return endpoint.address
-        used = self._operations.used_addresses() | {taken}
-        return find_free_address(self._operations.fleet, used)
+        if endpoint is None:
+            used = self._operations.used_addresses() | {replica.held_address}
+            fleet = self._operations.fleet
+            assigned = assign_address(fleet, used, fleet.host(replica.host))
+            endpoint = ReadEndpoint(address=assigned.address, port=assigned.own_port)
+        if endpoint.port is not None:
+            return {"endpoint_port": endpoint.port}
+        return {"endpoint_address": endpoint.address}
 
     def _running_primary(self, name: str) -> DatabaseRecord:
         record = self._operations.ready(name)

@@ -161,6 +161,30 @@ def render_follow_sql(
     )
 
 
+def render_source_sql(flavour: FlavourName) -> str:
+    """Answers with one row for `parse_source`, or none when nothing is to be followed."""
+    if flavour == "mysql":
+        return (
+            "SELECT HOST, PORT FROM performance_schema.replication_connection_configuration "
+            "WHERE CHANNEL_NAME = ''"
+        )
+    return (
+        "SELECT Master_Host, Master_Port FROM information_schema.SLAVE_STATUS "
+        "WHERE Connection_name = ''"
+    )
+
+
+def parse_source(rows: Sequence[tuple[str, ...]]) -> tuple[str, int] | None:
+    """Address and port that a server follows; None: it follows nobody."""
+    if not rows or rows[0][0] in ("", _NULL):
+        return None
+    try:
+        [(address, port)] = rows
+        return address, int(port)
+    except ValueError:
+        raise _unreadable() from None
+
+
 def render_stop_receiving_sql(flavour: FlavourName) -> str:
     """Nothing more is received; what was is applied."""
     return f"STOP {_word(flavour)} IO_THREAD"

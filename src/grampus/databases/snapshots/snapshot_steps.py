@@ -128,7 +128,6 @@ def _rollback_steps(ports: StepPorts, change: RollbackChange) -> list[Step]:
     """
     spec, name, safety = change.spec, change.spec.name, change.safety_snapshot
     work = DatabaseWork(ports, spec)
-    give_address, take_address = work.address_changes()
 
     def run_again() -> None:
         if change.restarts:
@@ -183,9 +182,9 @@ def _rollback_steps(ports: StepPorts, change: RollbackChange) -> list[Step]:
         Step("files", "Write configuration", work.files),
         Step(
             "address",
-            f"Give {spec.host} the address {spec.address}",
-            give_address,
-            None if change.restarts else take_address,
+            work.giving,
+            work.give_address,
+            None if change.restarts else work.take_address,
         ),
         Step(
             "serve",
@@ -200,7 +199,7 @@ def _rollback_steps(ports: StepPorts, change: RollbackChange) -> list[Step]:
     return [
         *steps,
         Step("stop", "Stop the server, as before", work.stop_server),
-        Step("address-away", f"Take the address {spec.address} away", take_address),
+        Step("address-away", work.taking, work.take_address),
         Step("detach-again", "Detach the volume", detach),
     ]
 
@@ -244,7 +243,7 @@ ROLLBACK = DatabaseOperation(
     document=RollbackChange,
     build=_rollback_steps,
     subject=lambda change: change.spec.name,
-    address=lambda change: change.spec.address,
+    address=lambda change: change.spec.held_address,
     opens_volume=True,
     closes_image=True,
 )

@@ -79,8 +79,11 @@ class CertificateWork:
         self._database = database
 
     def make_next(self, authority: str) -> None:
-        shared = DatabaseWork(self._ports, self._spec()).authority()
-        ensure_next_certificates(self._host(), self._plan(), authority, shared)
+        work = DatabaseWork(self._ports, self._spec())
+        ensure_next_certificates(
+            *(self._host(), self._plan(), authority, work.authority()),
+            names=work.named_addresses(),
+        )
         self._keep()
 
     def trust_both(self) -> None:

@@ -153,7 +153,7 @@ UPGRADE = DatabaseOperation(
     build=_upgrade_steps,
     subject=lambda order: order.spec.name,
     when_cut_off="finish-or-undo",
-    address=lambda order: order.spec.address,
+    address=lambda order: order.spec.held_address,
     takes_volume=True,
     opens_volume=True,
 )

@@ -149,6 +149,7 @@ class DatabaseUsers:
         endpoint = Endpoint(
             address=spec.address,
             port=spec.port,
+            address_kind=spec.address_kind,
             user=user,
             password=files.load(user),
             daemon=server_daemon_name(database),
@@ -165,7 +166,7 @@ class DatabaseUsers:
             option_file=files.option_file(user),
             read_only_command=None
             if reading is None or reading.host is None
-            else render_reading_command(command, reading.address, str(authorities)),
+            else render_reading_command(command, reading, str(authorities)),
         )
 
     def running(self, database: str) -> DatabaseRecord:

@@ -12,9 +12,15 @@ from grampus.hosts.remote.remote_host import RemoteHost
 class RemoteFleet:
     """A `Fleet` of hosts that are reached by SSH."""
 
-    def __init__(self, hosts: Sequence[RemoteHost], database_addresses: Sequence[str]) -> None:
+    def __init__(
+        self,
+        hosts: Sequence[RemoteHost],
+        database_addresses: Sequence[str],
+        database_ports: Sequence[int] = (),
+    ) -> None:
         self._hosts = {host.name: host for host in hosts}
         self._database_addresses = tuple(database_addresses)
+        self._database_ports = tuple(database_ports)
 
     def hosts(self) -> list[Host]:
         return list(self.remote_hosts())
@@ -41,6 +47,9 @@ class RemoteFleet:
 
     def database_addresses(self) -> Sequence[str]:
         return self._database_addresses
+
+    def database_ports(self) -> Sequence[int]:
+        return self._database_ports
 
     def find_address_holder(self, address: str) -> str | None:
         # One of them is enough: they are all on the segment of the databases' addresses.

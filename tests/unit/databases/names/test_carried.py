@@ -9,7 +9,7 @@ from pathlib import Path
 
 import grampus
 from grampus.databases.backup.decide_schedule import BackupState
-from grampus.databases.model import PromotedEvents, ReadEndpoint, ReplicaHistory
+from grampus.databases.model import Announced, PromotedEvents, ReadEndpoint, ReplicaHistory
 from grampus.databases.records import CARRIED_KINDS, DATABASE_KIND
 from grampus.databases.server_end import ServerEnd, ServerFailure
 from grampus.state.stored import records_of_lab
@@ -25,6 +25,7 @@ AT_RENAME: Mapping[str, str] = {
     "replica-history": "moved",
     "promoted-events": "moved",
     "server-failure": "moved",
+    "announced-address": "moved",
     "scratch-instance": "removed before: its directory and its daemon have the former name",
     "trashed-database": "stays: it has a key of its own, and another database",
     "left-instance": "stays: what a lost host has of the database has the name of its time",
@@ -79,6 +80,7 @@ def _with_everything(world: World) -> BackupState:
     records.put_promoted_events("demo", PromotedEvents(filled="2026-11-22T05:00:00+00:00"))
     now = datetime(2026, 11, 22, 5, tzinfo=UTC)
     records.put_failure("demo", ServerFailure(end=ServerEnd(kind="killed"), since=now, next_at=now))
+    records.put_announced("demo", Announced(problem="no route to the DNS server"))
     warnings = WarningHistory(world.store, LAB, world.clock)
     warnings.change("growth", begun=[Warned("demo", "volume-full", "warning", "It is full.")])
     return state

@@ -30,6 +30,7 @@ from grampus.databases.replicas.replication_sql import (
     render_position_sql,
     render_receive_sql,
     render_replication_sql,
+    render_source_sql,
     render_stop_receiving_sql,
 )
 from grampus.hosts.port import CommandResult, DaemonSpec
@@ -203,7 +204,8 @@ class ReplicatingHost(MysqlHost):
                 config = host.files.get(directory / "my.cnf")
                 if daemon.state != "running" or config is None:
                     continue
-                if f"bind_address = {follows['address']}\n" not in config.content:
+                place = (f"bind_address = {follows['address']}\n", f"port = {follows['port']}\n")
+                if not all(f"\n{line}" in config.content for line in place):
                     continue
                 accounts = accounts_of(host.files[_volume(daemon) / "data" / "accounts"].content)
                 known = accounts.get(follows["user"])
@@ -291,6 +293,9 @@ class ReplicatingHost(MysqlHost):
             return 0, "\t".join(
                 (receiving, str(number), said, applying, broken, _named(state["received"]), waits)
             ) + "\t1500\n"
+        if statement == render_source_sql("mysql"):
+            follows = state["follows"]
+            return 0, f"{follows['address']}\t{follows['port']}\n" if follows else ""
         if statement == render_stop_receiving_sql("mysql"):
             self._change(daemon, receives=False)
             return 0, ""
@@ -342,7 +347,7 @@ class ReplicatingHost(MysqlHost):
         authority = PurePosixPath(change["ca"]).relative_to(VOLUME_IN_DAEMON)
         if _volume(daemon) / authority not in self.files:
             return 1, "ERROR 1 (HY000): no certificate"
-        follows = {key: change[key] for key in ("address", "user", "password")}
+        follows = {key: change[key] for key in ("address", "port", "user", "password")}
         received = self.state(daemon)["done"]
         self._change(daemon, follows=follows, receives=True, received=received, refused="")
         return 0, ""

@@ -1,0 +1,96 @@
+"""A site without a common network segment: databases at the addresses of their hosts (INV-96)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.system.command_line import CommandLine
+from tests.system.machine import wait_for
+from tests.system.site_machines import NAME, LabCluster, Site, own_site
+
+SITE, REPLICA = "site-ports", f"{NAME}-r1"
+SMALL = ("--size", "1G", "--memory", "320M", "--cpus", "0.5")
+FOLLOWS_WITHIN_S = 60.0
+HOOK = """#!/bin/sh
+cat >> "$0.calls"
+"""
+
+
+@pytest.fixture(scope="module")
+def hook(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that keeps what it gets, one document a line."""
+    program = tmp_path_factory.mktemp("hook") / "update-dns"
+    program.write_text(HOOK)
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture(scope="module")
+def site(lab: CommandLine, hook: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The site with two hosts and one database, which has the address of its host."""
+    line = CommandLine(SITE)
+    directory = tmp_path_factory.mktemp("site")
+    with own_site(line, LabCluster(lab), directory, line.home / "machines", ("s1", "s2")) as site:
+        line.ok(
+            *("site", "adopt", SITE, "--conf", str(site.files / "ceph.conf")),
+            *("--keyring", str(site.files / "keyring"), "--ports", "13300-13309"),
+            *("--address-hook", str(hook)),
+        )
+        line.ok("db", "create", NAME, *SMALL, "--host", "s1", timeout_s=600)
+        line.ok("db", "connect", NAME, "-e", "CREATE DATABASE d")
+        line.ok("db", "connect", NAME, "-e", "CREATE TABLE d.t (id SERIAL PRIMARY KEY)")
+        yield site
+
+
+def calls_of(hook: Path) -> list[tuple[str, str | None, str]]:
+    """Role, former address and address of each call for the database."""
+    documents = map(json.loads, Path(f"{hook}.calls").read_text().splitlines())
+    return [
+        (one["role"], one["former_address"], one["address"])
+        for one in documents
+        if one["database"] == NAME
+    ]
+
+
+def test_a_database_has_the_address_of_its_host_and_a_port(site: Site, hook: Path) -> None:
+    shown, address = site.line.json("db", "show", NAME), site.hosts.address("s1")
+    assert (shown["address_kind"], shown["address"], shown["port"]) == ("host", address, 13300)
+    interface = site.hosts.run("s1", "ip", "-4", "-o", "address", "show", "eth0")
+    assert len(interface.splitlines()) == 1, "no interface gets an address"
+    assert calls_of(hook) == [("primary", None, address)]
+
+
+def test_another_database_of_the_host_and_a_port_that_is_in_use(site: Site) -> None:
+    site.hosts.run(
+        "s1",
+        *("systemd-run", "--unit=other-program", "--property=Type=exec"),
+        *("python3", "-m", "http.server", "13301"),
+    )
+    try:
+        site.line.ok("db", "create", "other", *SMALL, "--host", "s1", timeout_s=600)
+        assert site.line.json("db", "show", "other")["port"] == 13302
+    finally:
+        site.hosts.run("s1", "systemctl", "stop", "other-program")
+        site.line.ok("db", "delete", "other", "--now", "--yes")
+
+
+def test_replica_endpoint_and_hook_follow_the_database(site: Site, hook: Path) -> None:
+    line = site.line
+    line.ok("db", "replica", "add", NAME, "--host", "s2", timeout_s=600)
+    line.ok("db", "move", NAME, "--host", "s2")
+    site.insert()
+    former, address = site.hosts.address("s1"), site.hosts.address("s2")
+    assert calls_of(hook)[-1] == ("primary", former, address)
+
+    def follows() -> bool:
+        (one,) = line.json("db", "replica", "list", NAME)["replicas"]
+        return bool(one["state"] == "replicating")
+
+    wait_for(follows, f"{REPLICA} to follow {NAME}", FOLLOWS_WITHIN_S)
+    assert int(line.sql(REPLICA, "SELECT COUNT(*) FROM d.t")[0][0]) == site.rows()
+    option_file = line.home / "secrets" / SITE / f"{NAME}.cnf"
+    assert f"host={address}\nport=13300\n" in option_file.read_text()
