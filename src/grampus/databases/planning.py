@@ -13,6 +13,7 @@ from grampus.core.units import MIB
 from grampus.databases.host_addresses import assign_address
 from grampus.databases.model import DEFAULT_WRITE_PATH, FALLBACK_WRITE_PATH, DatabaseSpec
 from grampus.databases.placement import (
+    AssignedAddress,
     HostLoad,
     decide_placement,
     parse_memory_total,
@@ -71,10 +72,12 @@ class CreatePlanner:
         asked: EncryptionName | None = "luks2" if request.encrypt else None
         encryption = like.encryption if like else asked
         write_path = self._choose_write_path(request.write_path, host, encryption)
-        pool = like.pool if like else request.pool or self._cluster.volume_pool()
-        if like is None:
-            self._cluster.check_room(pool, request.size_bytes)
-        assigned = assign_address(self._fleet, used_addresses, host)
+        assigned: list[AssignedAddress] = []
+        # To ask a network segment who has an address takes as long as to ask the cluster.
+        with meanwhile(lambda: assigned.append(assign_address(self._fleet, used_addresses, host))):
+            pool = like.pool if like else request.pool or self._cluster.volume_pool()
+            if like is None:
+                self._cluster.check_room(pool, request.size_bytes)
         return DatabaseSpec(
             name=request.name,
             flavour=flavour,
@@ -83,7 +86,7 @@ class CreatePlanner:
             cpus=request.cpus,
             pool=pool,
             host=host.name,
-            **assigned.changes(),
+            **assigned[0].changes(),
             # Last: it may take minutes.
             image_id=like.image_id if like else self._images.image_for(flavour, request.version),
             protected=request.protect,
