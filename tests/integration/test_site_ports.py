@@ -12,6 +12,9 @@ from tests.system.command_line import CommandLine
 from tests.system.machine import wait_for
 from tests.system.site_machines import NAME, LabCluster, Site, own_site
 
+# The rules are held by unit tests; here they meet real servers, hosts and replication.
+pytestmark = [pytest.mark.exhaustive]
+
 SITE, REPLICA = "site-ports", f"{NAME}-r1"
 SMALL = ("--size", "1G", "--memory", "320M", "--cpus", "0.5")
 FOLLOWS_WITHIN_S = 60.0
@@ -68,7 +71,7 @@ def test_another_database_of_the_host_and_a_port_that_is_in_use(site: Site) -> N
     site.hosts.run(
         "s1",
         *("systemd-run", "--unit=other-program", "--property=Type=exec"),
-        *("python3", "-m", "http.server", "13301"),
+        *("systemd-socket-activate", "--listen=13301", "cat"),
     )
     try:
         site.line.ok("db", "create", "other", *SMALL, "--host", "s1", timeout_s=600)
@@ -94,3 +97,18 @@ def test_replica_endpoint_and_hook_follow_the_database(site: Site, hook: Path) -
     assert int(line.sql(REPLICA, "SELECT COUNT(*) FROM d.t")[0][0]) == site.rows()
     option_file = line.home / "secrets" / SITE / f"{NAME}.cnf"
     assert f"host={address}\nport=13300\n" in option_file.read_text()
+    line.ok("db", "replica", "remove", REPLICA, "--yes")
+
+
+def test_a_failover_changes_the_address_and_tells_the_hook(site: Site, hook: Path) -> None:
+    line, former, address = site.line, site.hosts.address("s2"), site.hosts.address("s1")
+    before = site.rows()
+    site.hosts.end("s2")
+    try:
+        line.ok("db", "failover", NAME, "--to", "s1", timeout_s=180)
+        shown = line.json("db", "show", NAME)
+        assert (shown["address"], shown["port"], shown["status"]) == (address, 13300, "running")
+        assert site.rows() == before
+        assert calls_of(hook)[-1] == ("primary", former, address)
+    finally:
+        site.hosts.boot("s2")

@@ -109,6 +109,7 @@ LANES = (
             "databases_interrupted",  # 70
             "lab_monitoring",  # 50, with its host image
             "site_access",  # 40
+            "site_ports",  # exhaustive
             "guide",  # exhaustive
             "every_step",  # exhaustive
             "ten_databases",  # exhaustive
