@@ -19,14 +19,14 @@ FIRST_DATABASE_WITHIN_S = 600.0
 class Compared:
     """What was measured; pairs are (site, lab), one for each round.
 
-    `seconds` are by command. `seen_s` are those until another machine has shown a change,
+    `seconds` are by command. `seen_s` are those until another machine has seen a change,
     `first_database_s` those from `site adopt` to the first database on three new hosts.
     """
 
-    seconds: Mapping[str, Sequence[tuple[float, float]]]
-    updates_per_s: Sequence[tuple[float, float]]
-    seen_s: Sequence[float]
-    first_database_s: float
+    seconds: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    updates_per_s: Sequence[tuple[float, float]] = ()
+    seen_s: Sequence[float] = ()
+    first_database_s: float = 0.0
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -41,7 +41,7 @@ def decide_misses(found: Compared) -> list[str]:
     if updates < UPDATES_LEAST:
         misses.append(f"update-index reaches {updates:.3f} of the lab, not {UPDATES_LEAST:g}.")
     if median(found.seen_s) > SEEN_WITHIN_S:
-        misses.append(f"Another machine has shown a change after {median(found.seen_s):.2f} s.")
+        misses.append(f"Another machine has seen a change after {median(found.seen_s):.2f} s.")
     if found.first_database_s > FIRST_DATABASE_WITHIN_S:
         misses.append(f"The first database took {found.first_database_s:.0f} s.")
     return misses
@@ -71,16 +71,17 @@ def render_page(found: Compared) -> str:
         "| one command on a host, times the lab's "
         f"| {_interval(_effect(found.seconds[ONE_COMMAND]))} | at most {ONE_COMMAND_MOST:g} |",
         f"| update-index, of the lab's | {_interval(updates, 3)} | at least {UPDATES_LEAST:g} |",
-        f"| another machine has shown a change (p50, most) | {median(found.seen_s):.2f} s, "
+        f"| another machine has seen a change (p50, most) | {median(found.seen_s):.2f} s, "
         f"{max(found.seen_s):.2f} s | {SEEN_WITHIN_S:g} s |",
         "| `site adopt` to the first database: 5 commands, 3 hosts, images copied "
         f"| {found.first_database_s:.0f} s | {FIRST_DATABASE_WITHIN_S:.0f} s |",
         "| left after `db delete`, `host remove`, `site forget` | nothing | nothing |",
         "",
         "The ratios are geometric means over rounds, with Student's 95% interval of the log ratios "
-        "(`bench/statistics/effect.py`). Another machine shows a change with the next command: its "
-        "time is that of `db show`, with the start of the program. What is left is looked for on "
-        "hosts, on this machine and in the cluster; something left fails the run.",
+        "(`bench/statistics/effect.py`). What another machine sees is the end of an operation: "
+        "from the end of its command until `grampus operation wait` on that machine has ended. It "
+        "is often 0: a command records the end before it ends itself. What is left is "
+        "looked for on hosts, on this machine and in the cluster; something left fails the run.",
         "",
         f"## Commands, {rounds} rounds",
         "",

@@ -28,7 +28,7 @@ def test_a_page_without_misses() -> None:
     page = render_page(FOUND)
     assert "**All targets are met.**" in page
     assert "| `db create`, times the lab's | 1.15 (1.03 to 1.28) | at most 1.3 |" in page
-    assert "| another machine has shown a change (p50, most) | 0.90 s, 1.40 s | 1 s |" in page
+    assert "| another machine has seen a change (p50, most) | 0.90 s, 1.40 s | 1 s |" in page
     assert "| 2 | 100 | 97 | 0.970 |" in page
     assert "| `db list` | 1.00 | 9.00 | 9.00 (9.00 to 9.00) |" in page
 
@@ -39,7 +39,7 @@ def test_a_page_without_misses() -> None:
         ({"seconds": {**SECONDS, CREATE: [(5.6, 4.0)] * 3}}, "`db create` takes 1.40 times"),
         ({"seconds": {**SECONDS, ONE_COMMAND: [(1.6, 1.0)] * 3}}, "`db connect -e` takes 1.60"),
         ({"updates_per_s": [(96.0, 100.0)] * 3}, "update-index reaches 0.960 of the lab"),
-        ({"seen_s": [0.7, 1.1, 1.4]}, "has shown a change after 1.10 s"),
+        ({"seen_s": [0.7, 1.1, 1.4]}, "has seen a change after 1.10 s"),
         ({"first_database_s": 601.0}, "The first database took 601 s"),
     ],
 )
