@@ -93,6 +93,7 @@ labs: setup ## Integration and acceptance tests, side by side on labs of their o
 integration: setup ## Integration tests alone, on a lab of their own (root)
 	$(VENV)/pytest tests/integration
 
+# GRAMPUS_EVERY_STEP_ON=site: the operations of a site, settled by another machine.
 .PHONY: exhaustive
 exhaustive: setup ## Databases stopped at each step, on each write path, on a real lab (root; hours)
 	$(VENV)/pytest -m exhaustive tests/integration
