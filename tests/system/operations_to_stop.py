@@ -144,7 +144,10 @@ OPERATIONS = [
         back=[f"db set {NAME} --write-path journal"],
     ),
     _finished(
-        "db.move", f"db move {NAME} --host {{host}}", back=[f"db move {NAME} --host {{host}}"]
+        "db.move",
+        f"db move {NAME} --host {{host}}",
+        back=[f"db move {NAME} --host {{host}}"],
+        absent=["clients"],  # of a database with the address of its host
     ),
     # -- snapshots
     _undone("db.snapshot", _SNAPSHOT),
