@@ -29,6 +29,8 @@ from tests.system.site_machines import LabCluster, joined_machine, own_site
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.exhaustive,
+    # On a site, each step waits for half a minute until the killed machine counts as lost.
+    pytest.mark.timeout(3600),
     pytest.mark.logs("operation.closed", "operation.undone", "lock.kept"),
 ]
 
