@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -125,7 +126,7 @@ def site_adopt(
     }
     output.text(
         document,
-        f"The site '{name}' is adopted: pool {', '.join(adopted.spec.pools)} of the cluster "
+        f"The site '{name}' is adopted: {describe_pools(adopted.spec.pools)} of the cluster "
         f"{adopted.spec.fsid}.\nNext: `grampus host add HOST --ssh USER@ADDRESS --site {name}`.",
     )
 
@@ -199,7 +200,7 @@ def site_list(output_format: FormatOption = FORMAT_DEFAULT) -> None:
                 ", ".join([one["pool"], *one["further_pools"]]),
                 f"client.{one['user']}",
                 str(len(one["hosts"])),
-                one["addresses"] or describe_ports(one["ports"]) or "none",
+                one["addresses"] or (f"ports {one['ports']}" if one["ports"] else "none"),
                 one["fsid"],
             ]
             for one in documents
@@ -223,7 +224,7 @@ def site_show(name: NameArgument, output_format: FormatOption = FORMAT_DEFAULT) 
         "image": document["image"],
         "addresses": document["addresses"] or ("" if document["ports"] else "none"),
         "interface": document["interface"] or "",
-        "ports": describe_ports(document["ports"]),
+        "ports": f"{document['ports']} of the hosts" if document["ports"] else "",
         "address hook": document["address_hook"] or "",
         "hosts": ", ".join(document["hosts"]) or "none",
         "machines": ", ".join(f"{one['name']}:{one['home']}" for one in document["machines"]),
@@ -317,9 +318,9 @@ def removal_of(user: str) -> str:
 # -- what is shown -------------------------------------------------------------------------------
 
 
-def describe_ports(ports: str | None) -> str:
-    """Ports of the hosts, for people; empty: there are none."""
-    return f"ports {ports} of the hosts" if ports else ""
+def describe_pools(pools: Sequence[str]) -> str:
+    """`pool databases`, or `pools databases, fast`."""
+    return f"pool{'' if len(pools) == 1 else 's'} {', '.join(pools)}"
 
 
 def _document(service: SiteService, spec: SiteSpec) -> dict[str, Any]:

@@ -107,32 +107,39 @@ class DatabaseSpec(BaseModel):
         )
 
 
-class ReadEndpoint(BaseModel):
-    """The read-only endpoint of a database: one address, whichever replicas are behind it.
-
-    At the address of its host, its port alone stays the same.
-    """
+class _AddressOrPort(BaseModel):
+    """What listens beside a database: at an address of its own, or at a port of its host's."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    address: str  # from the first replica on, and for as long as the database is there
+    address: str
     port: int | None = None  # its own, at the address of its host; None: that of the database
-    host: str | None = None  # where it is served; None: nowhere, for want of replicas or of hosts
-    members: tuple[str, ...] = ()  # the replicas behind it, sorted
-    # Hosts that could not be told to serve it no longer.
-    left_hosts: tuple[str, ...] = ()
-    # The address that all certificates of replicas were seen to name, where it is that of a host.
-    named: str = ""
 
     @property
     def shares_address(self) -> bool:
-        """Whether its address is that of the host where it is served."""
+        """Whether its address is its host's, which other servers have as well."""
         return self.port is not None
 
     @property
     def held_address(self) -> str:
         """What nothing else in the site may have, as of a database."""
         return self.address if self.port is None else held_port(self.port)
+
+
+class ReadEndpoint(_AddressOrPort):
+    """The read-only endpoint of a database: one address, whichever replicas are behind it.
+
+    At the address of its host, its port alone stays the same.
+    """
+
+    # Its address, or its port, is the same from the first replica on, and for as long as the
+    # database is there.
+    host: str | None = None  # where it is served; None: nowhere, for want of replicas or of hosts
+    members: tuple[str, ...] = ()  # the replicas behind it, sorted
+    # Hosts that could not be told to serve it no longer.
+    left_hosts: tuple[str, ...] = ()
+    # The address that all certificates of replicas were seen to name, where it is that of a host.
+    named: str = ""
 
     def port_beside(self, database_port: int) -> int:
         """Where it listens, beside a database with this port."""
@@ -232,25 +239,11 @@ class TrashedDatabase(BaseModel):
     read_endpoint: ReadEndpoint | None = None
 
 
-class ScratchSpec(BaseModel):
-    """The scratch instance of a database, as its steps need it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class ScratchSpec(_AddressOrPort):
+    """The scratch instance of a database, on its host, as its steps need it."""
 
     database: DatabaseSpec
-    address: str  # its own IPv4 address, on the database's host, or that host's
     server_id: int
-    port: int | None = None  # its own, at the host's address; None: that of the database
-
-    @property
-    def shares_address(self) -> bool:
-        """Whether its address is its host's."""
-        return self.port is not None
-
-    @property
-    def held_address(self) -> str:
-        """What nothing else in the site may have, as of a database."""
-        return self.address if self.port is None else held_port(self.port)
 
 
 class StartOrder(DatabaseSpec):

@@ -125,7 +125,8 @@ def decide_port(free: Sequence[int], used: Collection[str], *, total: int) -> in
             return port
     raise RefusedError(
         f"All {total} ports for databases are in use.",
-        "Delete a database that is no longer needed, or name a larger range of the site.",
+        "Delete a database that is no longer needed, or name a larger range: `grampus site adopt "
+        "NAME --ports FIRST-LAST`, with the other options as before.",
         code="no-address",
     )
 

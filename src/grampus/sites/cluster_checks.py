@@ -124,8 +124,9 @@ class _Observer:
 
     def _of_pool(self, pool: str) -> list[Check]:
         """Those of one pool. Raises _DeniedError."""
-        found = find_pool(self._ask("osd pool ls", detail="detail"), pool)
-        checks = classify_pool(found, pool)
+        pools = self._ask("osd pool ls", detail="detail")
+        found = find_pool(pools, pool)
+        checks = classify_pool(found, pool, [str(one["pool_name"]) for one in pools])
         if found is not None:
             rules = self._ask("osd crush rule dump")
             checks.append(classify_failure_domain(rules, int(found["crush_rule"]), pool))

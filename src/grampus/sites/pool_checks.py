@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from grampus.core.checks import Check
+from grampus.core.errors import closest_name
 from grampus.sites.adoption_checks import Document
 
 SAFE_COPIES, SAFE_MIN_SIZE = 3, 2
@@ -32,14 +33,19 @@ def find_pool(pools: Iterable[Document], pool: str) -> Document | None:
     return next((one for one in pools if one["pool_name"] == pool), None)
 
 
-def classify_pool(found: Document | None, pool: str) -> list[Check]:
-    """Whether the pool is there and for RBD images, how many copies it has, and its autoscaler."""
+def classify_pool(found: Document | None, pool: str, known: Iterable[str] = ()) -> list[Check]:
+    """Whether the pool is there and for RBD images, how many copies it has, and its autoscaler.
+
+    `known` are the pools of the cluster.
+    """
     if found is None:
+        meant = closest_name(pool, known)
         return [
             Check(
                 "pool",
                 "refused",
-                f"The cluster has no pool named '{pool}'.",
+                f"The cluster has no pool named '{pool}'."
+                + (f" Did you mean '{meant}'?" if meant else ""),
                 f"Create it, or choose another one with --pool:\n{render_pool_creation(pool)}",
             )
         ]

@@ -29,6 +29,7 @@ _POOL = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
 _USER = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
 _GRANT = re.compile(r'(?:"[^"]*"|\'[^\']*\'|[^,;"\'])+')
 _COMMAND = re.compile(r'allow command[ =]"?(?P<command>[a-z][a-z_ -]*[a-z])"?(?: with .*)?')
+_PLACES = re.compile(r"pool=\(?(?P<pools>[A-Za-z0-9_.|\[\]-]+)\)? namespace=", re.ASCII)
 _DENIED = re.compile(r"EACCES|EPERM|access denied|[Pp]ermission denied|not permitted")
 
 
@@ -87,7 +88,8 @@ def required_caps(site: str, user: str, pools: Sequence[str]) -> dict[str, str]:
     return {service: ", ".join(needed) for service, needed in grants.items()}
 
 
-def _required_grants(site: str, user: str, pools: Sequence[str]) -> dict[str, list[str]]:
+def _required_grants(site: str, user: str, given: Sequence[str]) -> dict[str, list[str]]:
+    pools = sorted(given)  # which one is for new databases is no matter of capabilities
     of_volumes = f"with entity prefix {user_prefix(site)}"
     names = "|".join(pool.replace(".", "[.]") for pool in pools)
     any_pool = names if len(pools) == 1 else f"({names})"
@@ -165,12 +167,22 @@ def has_too_much(found: Mapping[str, str]) -> list[str]:
 def _covers(held: str, needed: str) -> bool:
     if held in ("allow *", needed):
         return True
+    # The same of more pools.
+    same, more = (_PLACES.sub("pool= namespace=", one) for one in (needed, held))
+    if same == more and _pools_in(needed) <= _pools_in(held):
+        return True
     command = _COMMAND.fullmatch(needed)
     # The same command, whatever its arguments.
     return command is not None and held in (
         f'allow command "{command["command"]}"',
         f"allow command={command['command']}",
     )
+
+
+def _pools_in(grant: str) -> set[str]:
+    """Pools that volumes may be in, as expressions, where a grant names the same ones each time."""
+    named = {found["pools"] for found in _PLACES.finditer(grant)}
+    return set(named.pop().split("|")) if len(named) == 1 else set()
 
 
 def is_denied(said: str) -> bool:

@@ -19,12 +19,21 @@ from grampus.state.store import Store
 
 
 class _Stored(BaseModel):
-    """Of any record in a site, which pool it is in; what is in none has no such field."""
+    """Of any record in a site, which pool it is in; what is in none has no such field.
+
+    A deleted database has the records of the database and of its volume in its own.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     pool: str = ""
     spec: _Stored | None = None
+    record: _Stored | None = None
+    volume: _Stored | None = None
+
+    def pools(self) -> set[str]:
+        inner = [one for one in (self.spec, self.record, self.volume) if one is not None]
+        return {self.pool, *(pool for one in inner for pool in one.pools())} - {""}
 
 
 class SiteRecords:
@@ -85,12 +94,12 @@ class SiteRecords:
         if state is None:
             return set()
         with closing(state):
-            found = [
-                record.spec or record
+            return {
+                pool
                 for kind in self._in_use.values()
                 for record in state.all(kind, name, _Stored).values()
-            ]
-        return {one.pool for one in found if one.pool}
+                for pool in record.pools()
+            }
 
     def hosts(self, name: str) -> list[str]:
         """The names of the site's hosts, sorted."""

@@ -68,7 +68,8 @@ class Creating:
         Raises NotFoundError when it is not there, or not meant for images, and GrampusError with
         code `timeout` when the cluster does not say what room there is.
         """
-        require_pool(pool, observe_image_pools(self._cluster))
+        pools = observe_image_pools(self._cluster)
+        require_pool(pool, pools, of_site=self._cluster.image_pools is not None)
         counted: list[int] = []
 
         def is_counted() -> bool:

@@ -10,19 +10,27 @@ from grampus.core.units import format_bytes
 SMALLER = "Choose a smaller size, delete data that is not needed, or add OSDs."
 
 
-def require_pool(pool: str, pools: Sequence[str]) -> None:
-    """Raise NotFoundError when images cannot be in the pool. `pools` are those meant for images."""
+def require_pool(pool: str, pools: Sequence[str], *, of_site: bool = False) -> None:
+    """Raise NotFoundError when images cannot be in the pool.
+
+    `pools` are those meant for images; `of_site`: of the cluster's, those of the site.
+    """
     if pool in pools:
         return
     meant = closest_name(pool, pools)
-    raise NotFoundError(
-        f"The pool '{pool}' does not exist, or is not for images.",
-        (f"Did you mean '{meant}'? " if meant else "")
-        + (
-            f"Available pools: {', '.join(pools)}. `ceph osd pool create` and `rbd pool init` "
-            "create another."
-        ),
+    problem, more = (
+        (
+            f"The pool '{pool}' is not one of the site, or is not for images.",
+            "`grampus site adopt NAME` with one more --pool adds a pool of the cluster.",
+        )
+        if of_site
+        else (
+            f"The pool '{pool}' does not exist, or is not for images.",
+            "`ceph osd pool create` and `rbd pool init` create another.",
+        )
     )
+    suggestion = f"Did you mean '{meant}'? " if meant else ""
+    raise NotFoundError(problem, f"{suggestion}Available pools: {', '.join(pools)}. {more}")
 
 
 def require_room(

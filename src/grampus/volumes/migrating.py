@@ -101,7 +101,8 @@ class Migrating:
         spec = record.spec
         if spec.pool == pool:
             return None
-        require_pool(pool, observe_image_pools(self._cluster))
+        pools = observe_image_pools(self._cluster)
+        require_pool(pool, pools, of_site=self._cluster.image_pools is not None)
         self._exchanging.require_ready(record)
         require_unfenced(record)
         self._asking.require_heard(record)

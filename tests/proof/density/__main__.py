@@ -36,7 +36,7 @@ VOLUMES, ATTACH_S, LOAD_S, REST_S = 50, 1800, 60, 60
 # Each command is a process of its own, and waits for the cluster half of its time.
 AT_ONCE = 3
 DATABASE = "busy"
-SCRIPT = "/usr/share/sysbench/oltp_update_index.lua"
+TEST, MOST_S = "oltp_update_index", 3600
 TABLES, ROWS, THREADS = 4, 20_000, 8
 
 
@@ -142,12 +142,8 @@ def ensure_database(command_line: CommandLine) -> RemoteClient:
 
 def sysbench(client: RemoteClient, command: str, *options: str) -> subprocess.Popen[str]:
     """sysbench on the clients' host."""
-    # It looks for its TLS files in the working directory and nowhere else.
-    argv = client.machine.argv(
-        *("env", "-C", str(client.directory), "sysbench"),
-        f"--config-file={client.sysbench_config}",
-        *(f"--tables={TABLES}", f"--table-size={ROWS}", *options, SCRIPT, command),
-    )
+    tables = (f"--tables={TABLES}", f"--table-size={ROWS}")
+    argv = client.sysbench_argv(TEST, command, *tables, *options, timeout_s=MOST_S)
     return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 

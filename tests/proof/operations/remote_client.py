@@ -92,6 +92,15 @@ class RemoteClient:
         """The flavour's own client on the host."""
         return self.machine.argv("mysql", f"--defaults-file={self.option_file}", *options)
 
+    def sysbench_argv(self, test: str, command: str, *options: str, timeout_s: int) -> list[str]:
+        """sysbench's `command` (prepare, run) of one of its tests, such as oltp_update_index."""
+        return self.machine.argv(
+            # It looks for its TLS files in the working directory and nowhere else.
+            *("env", "-C", str(self.directory), "timeout", "--foreground", str(timeout_s)),
+            *("sysbench", f"--config-file={self.sysbench_config}", *options),
+            *(f"/usr/share/sysbench/{test}.lua", command),
+        )
+
     def rows(self, statement: str) -> list[list[str]]:
         """What a statement answers."""
         options = ("--batch", "--raw", "--skip-column-names", "-e", statement)

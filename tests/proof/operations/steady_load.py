@@ -13,7 +13,6 @@ from grampus.bench.drivers.sysbench_result import parse_second
 from tests.proof.operations.remote_client import RemoteClient
 from tests.system.machine import wait_for
 
-SCRIPTS = "/usr/share/sysbench"
 THREADS = 4
 TABLES = 4
 # Of 20 queries each; two busy cores do some 60 to 100 (docs/guide/benchmarks.md).
@@ -109,13 +108,9 @@ class SteadyLoad:
         wait_for(lambda: len(self.seconds()) >= wanted, "sysbench to work", timeout_s)
 
     def _argv(self, command: str, *options: str) -> list[str]:
-        # sysbench looks for its TLS files in the working directory and nowhere else.
-        directory = str(self._client.directory)
-        return self._client.machine.argv(
-            *("env", "-C", directory, "timeout", "--foreground", str(MOST_S + 60), "sysbench"),
-            f"--config-file={self._client.sysbench_config}",
-            *(f"--tables={TABLES}", f"--table-size={self._rows_per_table}", *options),
-            *(f"{SCRIPTS}/oltp_read_write.lua", command),
+        tables = (f"--tables={TABLES}", f"--table-size={self._rows_per_table}")
+        return self._client.sysbench_argv(
+            "oltp_read_write", command, *tables, *options, timeout_s=MOST_S + 60
         )
 
     def _work(self) -> None:

@@ -63,6 +63,9 @@ def test_an_absent_pool_has_the_commands_that_create_it() -> None:
     assert check.verdict == "refused"
     assert "ceph osd pool create shops" in check.remedy
     assert "rbd pool init shops" in check.remedy
+    assert "Did you mean" not in check.sentence
+    (check,) = classify_pool(None, "shpos", ["images", "shops"])
+    assert check.sentence == "The cluster has no pool named 'shpos'. Did you mean 'shops'?"
 
 
 def rule_of(*steps: dict[str, Any]) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def test_only_volumes_of_the_site_are_created() -> None:
 
 def test_of_several_pools_each_may_have_volumes_and_no_other() -> None:
     needed = required_caps("prod", "grampus", require_pools(["databases", "a.b", "databases"]))
-    assert needed["osd"] == "profile rbd pool=databases, profile rbd pool=a.b"
+    assert needed["osd"] == "profile rbd pool=a.b, profile rbd pool=databases"
     (create,) = (one for one in parse_grants(needed["mon"]) if '"auth get-or-create" ' in one)
     pattern = re.search(r'caps_osd regex "([^"]*)"', create)
     assert pattern is not None
@@ -68,6 +68,10 @@ def test_of_several_pools_each_may_have_volumes_and_no_other() -> None:
         caps = f"profile rbd pool={pool} namespace=shop.0a1b2c3d"
         assert (re.fullmatch(pattern[1], caps) is not None) is fits, pool
     assert [str(one) for one in find_missing(needed, NEEDED)][-1] == "osd: profile rbd pool=a.b"
+    assert find_missing(NEEDED, needed) == [], "capabilities for more pools are enough"
+    others = required_caps("prod", "grampus", ["databases", "other"])
+    assert len(find_missing(others, needed)) == 3, "users of volumes in another pool, and the pool"
+    assert required_caps("prod", "grampus", ["a.b", "databases"]) == needed
 
 
 def _words(command: str) -> list[str]:

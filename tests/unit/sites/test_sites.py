@@ -348,16 +348,21 @@ def test_a_site_in_use_keeps_its_image_and_pool(world: World) -> None:
     assert world.service.adopt(world.order()).spec.image_id == "sid-2"
 
 
-class Volume(BaseModel):
-    """Of a volume's record what says where it is."""
+class Stored(BaseModel):
+    """Of a record what says where its volume is."""
 
-    class Spec(BaseModel):
-        pool: str
+    pool: str = ""
+    spec: Stored | None = None
+    record: Stored | None = None
 
-    spec: Spec
+
+IN_FAST = Stored(spec=Stored(pool="fast"))
 
 
-def test_a_site_has_further_pools_and_keeps_those_with_volumes(world: World) -> None:
+@pytest.mark.parametrize("stored", [IN_FAST, Stored(record=IN_FAST)], ids=["there", "deleted"])
+def test_a_site_has_further_pools_and_keeps_those_with_volumes(
+    world: World, stored: Stored
+) -> None:
     pools = ("databases", "fast")
     world.cluster.table |= {
         "ceph osd pool ls detail --format json": [
@@ -374,13 +379,12 @@ def test_a_site_has_further_pools_and_keeps_those_with_volumes(world: World) -> 
     assert [one.name for one in adopted.checks if one.verdict == "warning"] == ["other users"]
     assert world.service.get("prod").pools == pools
     with closing(world.state()) as state:
-        state.put("database", "prod", "shop", Volume(spec=Volume.Spec(pool="fast")))
+        state.put("database", "prod", "shop", stored)
     with pytest.raises(RefusedError, match="are in the pool fast") as refused:
         world.service.adopt(world.order())
     assert "--pool databases --pool fast" in refused.value.remedy
     with closing(world.state()) as state:
-        state.put("database", "prod", "shop", Volume(spec=Volume.Spec(pool="databases")))
-    world.cluster.answer("ceph auth get client.grampus --format json", [{"caps": CAPS}])
+        state.put("database", "prod", "shop", Stored(spec=Stored(pool="databases")))
     assert world.service.adopt(world.order()).spec.pools == ("databases",)
 
 
