@@ -10,7 +10,11 @@ import typer
 from grampus.cli.app import EXIT_FAILED, command, make_noun
 from grampus.cli.composition.copies import database_replicas, errant_transactions, replica_renewals
 from grampus.cli.db import connection_document, database_document, db_app
-from grampus.cli.endpoint_documents import describe_change, read_endpoint_document
+from grampus.cli.endpoint_documents import (
+    describe_change,
+    place_of_endpoint,
+    read_endpoint_document,
+)
 from grampus.cli.login_documents import ShowPasswordOption, details_of_login
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -160,7 +164,7 @@ def replica_list(
                 view.status,
                 *("-", "-", "-", "-"),
             ],
-            *([_row_of_endpoint(primary, port, endpoint)] if endpoint else []),
+            *([endpoint_row(primary, port, endpoint)] if endpoint else []),
             *(_row(replica) for replica in found),
         ]
         if found
@@ -425,9 +429,10 @@ def _row(view: ReplicaView) -> list[str]:
     ]
 
 
-def _row_of_endpoint(primary: str, port: int, endpoint: ReadEndpoint) -> list[str]:
+def endpoint_row(primary: str, port: int, endpoint: ReadEndpoint) -> list[str]:
+    """Its row among those of replicas; `port` is the primary's."""
     state = ", ".join(endpoint.members) or "no readable replica"
-    where = f"{endpoint.address}:{port}"
+    where = place_of_endpoint(port, endpoint)
     return [primary, "read-only", endpoint.host or "-", where, state, *("-", "-", "-", "-")]
 
 

@@ -23,10 +23,15 @@ def read_endpoint_document(
     }
 
 
+def place_of_endpoint(port: int, endpoint: ReadEndpoint) -> str:
+    """Where it is reached, such as `10.213.1.108:3306`; `port` is the primary's."""
+    return f"{endpoint.address}:{endpoint.port_beside(port)}"
+
+
 def describe_endpoint(port: int, endpoint: ReadEndpoint) -> str:
     """`10.213.1.108:3306 (shop-r1, shop-r2)`."""
     led_to = ", ".join(endpoint.members) or "no readable replica"
-    return f"{endpoint.address}:{endpoint.port_beside(port)} ({led_to})"
+    return f"{place_of_endpoint(port, endpoint)} ({led_to})"
 
 
 def describe_change(port: int, change: EndpointChange) -> str:

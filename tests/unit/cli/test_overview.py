@@ -10,6 +10,7 @@ import pytest
 
 from grampus.cli.backup_documents import pairs_of_state, state_document
 from grampus.cli.db import database_document, describe_address
+from grampus.cli.db_replica import endpoint_row
 from grampus.cli.endpoint_documents import describe_endpoint, read_endpoint_document
 from grampus.cli.overview import (
     endpoint_document,
@@ -293,5 +294,6 @@ def test_an_endpoint_at_the_address_of_its_host_has_its_own_port() -> None:
     document = read_endpoint_document("shop", 13300, endpoint)
     assert (document["port"], document["address_kind"]) == (13302, "host")
     assert describe_endpoint(13300, endpoint) == "10.0.0.2:13302 (shop-r1)"
+    assert "10.0.0.2:13302" in endpoint_row("shop", 13300, endpoint)
     floating = endpoint.model_copy(update={"port": None})
     assert read_endpoint_document("shop", 3306, floating)["address_kind"] == "floating"

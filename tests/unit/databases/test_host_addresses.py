@@ -385,6 +385,16 @@ def test_a_replica_that_another_command_is_at_is_left_to_it(replicated: PortRepl
     assert source_of(replicated) == ("10.0.0.1", "13300")
 
 
+def test_replicas_of_a_primary_that_is_not_there_yet_are_left_for_later(
+    replicated: PortReplicaWorld,
+) -> None:
+    """As while a failover is under way: what is wrong with the primary is told elsewhere."""
+    relocate(replicated, "h3")
+    replicated.hosts["h3"].daemons["mysqld-demo"].state = "stopped"
+    assert repoint_replicas(replicated.service().operations, "demo") == []
+    assert source_of(replicated) == ("10.0.0.1", "13300")
+
+
 def test_the_controller_reports_it_and_tries_again(replicated: PortReplicaWorld) -> None:
     relocate(replicated, "h3")
     replicated.hosts["h2"].refusal = "ERROR 1040 (HY000): Too many connections"

@@ -14,6 +14,8 @@ from grampus.databases.replicas.replica_work import ReplicaWork
 from grampus.databases.replicas.replication_sql import parse_source, render_source_sql
 
 Sentences = list[str]
+# Another command is at the replica, or the primary is not there yet, as during a failover.
+_LATER = frozenset({"busy", "not-found", "primary-not-running"})
 
 
 def is_misled(source: tuple[str, int] | None, primary: DatabaseSpec) -> bool:
@@ -25,7 +27,7 @@ def repoint_replicas(operations: DatabaseOperations, primary: str) -> Sentences:
     """Let the replicas of `primary` follow it to where it is; one sentence for each that cannot.
 
     Nothing is asked of replicas of a floating address. A replica that another command is at, or
-    that does not run, is left to a later call.
+    that does not run, or whose primary does not, is left to a later call.
     """
     record = operations.records.find(primary)
     if record is None or not record.spec.shares_address or record.desired != "running":
@@ -38,7 +40,7 @@ def repoint_replicas(operations: DatabaseOperations, primary: str) -> Sentences:
                 if _can_follow(operations, follower, primary):
                     _repoint(operations, follower.spec, operations.records.get(primary).spec)
         except GrampusError as error:
-            if error.code not in ("busy", "not-found"):
+            if error.code not in _LATER:
                 problems.append(f"The replica {name} does not follow {primary} yet: {error}")
     return problems
 
