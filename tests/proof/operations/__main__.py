@@ -81,7 +81,7 @@ def main() -> int:
     for size in sizes:
         with own_ground(ground, decide_lab(size)) as client:
             found.append(try_size(client, ground, size, chosen))
-    say(f"\n{render_page(found, PROMISES, where=ground.where)}")
+    say(f"\n{render_page(found, PROMISES, where=ground.where, title=ground.title)}")
     write_page(ground)
     broken = any(decide_broken(one, PROMISES[one.name]) for size in found for one in size.tried)
     differs = any(one.differing for size in found for one in size.restored)
@@ -117,7 +117,7 @@ def write_page(ground: Ground) -> None:
     if not found:
         return
     missing = [format_bytes(parse_bytes(size)) for size, one in kept.items() if one is None]
-    ground.page.write_text(render_page(found, PROMISES, missing, ground.where))
+    ground.page.write_text(render_page(found, PROMISES, missing, ground.where, ground.title))
 
 
 def keep_size(ground: Ground, size: str, tried: SizeTried) -> None:

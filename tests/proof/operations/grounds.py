@@ -31,6 +31,7 @@ class Ground:
 
     kind: Literal["lab", "site"]
     page: Path
+    title: str  # of the page
     where: str  # in the words of the page
 
     def kept_file(self, size: str) -> Path:
@@ -42,10 +43,11 @@ class Ground:
 GROUNDS = {
     ground.kind: ground
     for ground in (
-        Ground("lab", FIGURES.with_suffix(".md"), "on a real lab"),
+        Ground("lab", FIGURES.with_suffix(".md"), "Operations under load", "on a real lab"),
         Ground(
             "site",
             FIGURES.with_name("operations-site.md"),
+            "Operations under load on a site",
             "on a site: three machines with systemd that Grampus did not create and reaches by SSH "
             "alone, and a cluster that it knows by ceph.conf and a key of few rights",
         ),

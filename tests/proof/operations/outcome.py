@@ -108,13 +108,14 @@ def render_page(
     promises: Mapping[str, Promise],
     missing: Sequence[str] = (),
     where: str = "on a real lab",
+    title: str = "Operations under load",
 ) -> str:
     """The page of docs/proof; `promises` by the name of the operation, `where` they were tried.
 
     `missing` are the sizes of databases that have not been tried to the end.
     """
     lines = [
-        "# Operations under load",
+        f"# {title}",
         "",
         f"Written by `make operations`, {where}. While each operation runs, sysbench's "
         "oltp_read_write works on the database at a fixed rate (4 threads, over the network and "
