@@ -61,7 +61,8 @@ def test_a_database_lives_there(site: Site, tmp_path: Path) -> None:
     line, backups = site.line, str(tmp_path / "backups")
     line.ok("db", "backup", "create", NAME, "--to", backups)
     site.insert()
-    # A moment is told in seconds, and what is committed within one is of it.
+    # A moment is told in whole seconds: nothing is to be committed within that one.
+    line.sql(NAME, "SELECT SLEEP(2)")
     moment = line.sql(NAME, "SELECT UTC_TIMESTAMP(), SLEEP(2)")[0][0].replace(" ", "T")
     line.ok("db", "connect", NAME, "-e", "CREATE TABLE d.later (id SERIAL PRIMARY KEY)")
     line.ok("db", "backup", "archive", NAME, "--to", backups)

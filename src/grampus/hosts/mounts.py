@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from grampus.hosts.port import CommandFailedError, Host
+from grampus.core.clock import Clock, SystemClock
+from grampus.core.errors import GrampusError
+from grampus.hosts.port import CommandFailedError, CommandResult, Host
 from grampus.hosts.process import run_command
 
 MOUNT_TABLE = Path("/proc/self/mountinfo")
+# A process that is just being started holds what its parent had open; a monitoring agent looks
+# at each mount for an instant.
+BUSY_TIMEOUT_S = 10.0
+BUSY_INTERVAL_S = 0.1
+# PID and name of each process that has a file below $1 open, mapped, or as its directory.
+LIST_USERS = """
+find /proc/[0-9]*/cwd /proc/[0-9]*/root /proc/[0-9]*/fd /proc/[0-9]*/map_files \\
+  -lname "$1" -o -lname "$1/*" 2>/dev/null | cut -d/ -f3 | sort -nu |
+while read -r pid; do read -r name <"/proc/$pid/comm" && echo "$pid $name"; done 2>/dev/null
+exit 0
+"""
+_MOST_NAMED = 5
+_SYSTEM_CLOCK = SystemClock()
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
@@ -74,10 +90,65 @@ def observe_mounted_source(host: Host, path: PurePosixPath) -> str | None:
     return result.stdout.strip() or None
 
 
-def ensure_unmounted_below(directory: Path, *, lazy: bool = False) -> None:
-    """Unmount everything at or below `directory`, newest first."""
+def ensure_unmounted(
+    host: Host,
+    path: PurePosixPath,
+    clock: Clock = _SYSTEM_CLOCK,
+    *,
+    busy_timeout_s: float = BUSY_TIMEOUT_S,
+) -> None:
+    """Nothing mounted at `path` of the host; what is written there has reached its device.
+
+    Raises GrampusError with code `in-use`, naming the processes, when some have kept files open
+    for `busy_timeout_s`, and CommandFailedError when it cannot be unmounted otherwise.
+    """
+    if observe_mounted_source(host, path) is not None:
+        _unmount(host.run, host.name, path, clock, busy_timeout_s)
+
+
+def ensure_unmounted_below(
+    directory: Path, *, lazy: bool = False, clock: Clock = _SYSTEM_CLOCK
+) -> None:
+    """Unmount everything at or below `directory`, newest first. Raises like `ensure_unmounted`."""
     for mount in mounts_below(directory):
-        run_command(["umount", *(["--lazy"] if lazy else []), mount.target], check=not lazy)
+        if lazy:
+            run_command(["umount", "--lazy", mount.target], check=False)
+        else:
+            path = PurePosixPath(mount.target)
+            _unmount(run_command, "this machine", path, clock, BUSY_TIMEOUT_S)
+
+
+def _unmount(
+    run: Callable[..., CommandResult],
+    where: str,
+    path: PurePosixPath,
+    clock: Clock,
+    busy_timeout_s: float,
+) -> None:
+    deadline_s = clock.monotonic_s() + busy_timeout_s
+    while (result := run(["umount", str(path)], check=False)).returncode != 0:
+        if "target is busy" not in result.stderr:
+            raise CommandFailedError(where, result)
+        if clock.monotonic_s() >= deadline_s:
+            listed = run(["sh", "-c", LIST_USERS, "list-users", str(path)], check=False)
+            raise _in_use(where, path, listed.stdout.splitlines(), result)
+        clock.sleep(BUSY_INTERVAL_S)
+
+
+def _in_use(
+    where: str, path: PurePosixPath, processes: Sequence[str], refused: CommandResult
+) -> GrampusError:
+    """`processes` has a PID and a name a line. It is empty when something is mounted over it."""
+    if not processes:
+        return CommandFailedError(where, refused)
+    split = [line.partition(" ") for line in processes[:_MOST_NAMED]]
+    named = ", ".join(f"{name} (PID {pid})" for pid, _, name in split)
+    more = len(processes) - len(split)
+    return GrampusError(
+        f"{path} on {where} is in use by {named}{f' and {more} more' if more else ''}.",
+        "End the process or close its files, and repeat the command.",
+        code="in-use",
+    )
 
 
 def ensure_shared_bind(directory: Path) -> None:

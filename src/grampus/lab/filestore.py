@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from grampus.core.units import GIB, MIB
-from grampus.hosts.mounts import observe_mounted_source
+from grampus.hosts.mounts import ensure_unmounted, observe_mounted_source
 from grampus.hosts.port import Bind, Host
 
 # What an OSD of a lab writes between two syncs (5 s), twice. Source: Ceph documentation (Pacific),
@@ -72,7 +72,7 @@ def ensure_filestore_mounted(
     directory = filestore_directory(host, osd_id)
     source = observe_mounted_source(host, directory)
     if source not in (None, device):
-        host.run(["umount", str(directory)])
+        ensure_unmounted(host, directory)
     if source != device:
         host.run(["mkdir", "-p", str(directory)])
         host.run(["mount", "-t", "xfs", "-o", "noatime", device, str(directory)])
@@ -85,8 +85,7 @@ def ensure_filestore_mounted(
 def ensure_filestore_unmounted(host: Host, osd_id: int) -> None:
     """Nothing mounted at its directory, and no directory. The OSD's daemon must be gone."""
     directory = filestore_directory(host, osd_id)
-    if observe_mounted_source(host, directory) is not None:
-        host.run(["umount", str(directory)])
+    ensure_unmounted(host, directory)
     # Never `rm -r`: were it still a mount point, the objects would go.
     host.run(["rmdir", str(directory)], check=False)
 

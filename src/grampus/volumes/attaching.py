@@ -12,9 +12,9 @@ from pydantic import SecretStr
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.rbd import RbdImages
 from grampus.core.clock import Clock, wait_until
-from grampus.core.errors import GrampusError, RefusedError, UsageError
+from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.progress import Progress
-from grampus.hosts.mounts import observe_mounted_source
+from grampus.hosts.mounts import BUSY_TIMEOUT_S, ensure_unmounted, observe_mounted_source
 from grampus.hosts.port import Fleet, Host, HostUnreachableError
 from grampus.operations.runner import OperationRunner
 from grampus.volumes.attach_plans import attach_titles, detach_titles, fenced_titles
@@ -22,10 +22,13 @@ from grampus.volumes.decide_clients import decide_client_address
 from grampus.volumes.decide_driver import (
     DriverChoice,
     HostCapabilities,
+    decide_asked,
     decide_drivers,
     explain_absence,
     explain_need,
+    require_as_asked,
     require_driver_serves,
+    with_refused,
 )
 from grampus.volumes.decide_encryption import filesystem_options
 from grampus.volumes.decide_local_log import (
@@ -128,7 +131,7 @@ class Attacher:
             )
         current = self.observe_attachment(record)
         if current is not None:
-            _require_as_asked(name, current, asked, transport)
+            require_as_asked(name, current, asked, transport)
             self._clear_fenced(record, None)
             return current
         journal = self.observe_journal(record.spec)
@@ -348,10 +351,10 @@ class Attacher:
                 refused.append(f"{choice.driver} failed ({error.problem})")
                 self._progress.note(f"{refused[-1]}: trying the next driver.")
             else:
-                return _with_refused(choice, refused), mapped
+                return with_refused(choice, refused), mapped
         last = choices[-1]
         mapped = self._drivers[last.driver].ensure_mapped(host, request)
-        return _with_refused(last, refused), mapped
+        return with_refused(last, refused), mapped
 
     def _ensure_formatted(self, record: VolumeRecord, host: Host, device: str) -> VolumeRecord:
         if record.is_formatted:
@@ -368,14 +371,23 @@ class Attacher:
             grow(host, mount_path(host, record.spec.name), just_mounted=just_mounted)
 
     def clear(
-        self, record: VolumeRecord, host: Host, drivers: list[Driver], leaves_journal: bool = False
+        self,
+        record: VolumeRecord,
+        host: Host,
+        drivers: list[Driver],
+        leaves_journal: bool = False,
+        *,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
     ) -> None:
+        """Remove the volume's mount, daemon and key from `host`. Raises GrampusError.
+
+        `busy_timeout_s` is how long a process may still have files of the volume open.
+        """
         request = replace(self._request(record), leaves_journal=leaves_journal)
         path = mount_path(host, record.spec.name)
         for driver in drivers:
             driver.ensure_answering(host, request)  # unmounting writes and waits
-        if observe_mounted_source(host, path) is not None:
-            host.run(["umount", str(path)])
+        ensure_unmounted(host, path, self._clock, busy_timeout_s=busy_timeout_s)
         # Never `rm -r`: were it still a mount point, the volume's own files would go.
         host.run(["rmdir", str(path)], check=False)
         for driver in drivers:
@@ -392,10 +404,14 @@ class Attacher:
             if not self._fleet.reaches_cluster(left.host):  # it would not be unmounted for minutes
                 continue
             host = self._fleet.host(left.host)
+            is_target = target is not None and target.name == left.host
             try:
-                self.clear(record, host, self.drivers_of(left.driver))
+                # Users of the volume wait for its attachment, not for what is left elsewhere.
+                busy_timeout_s = BUSY_TIMEOUT_S if is_target else 0
+                drivers = self.drivers_of(left.driver)
+                self.clear(record, host, drivers, busy_timeout_s=busy_timeout_s)
             except GrampusError as error:
-                if target is not None and target.name == left.host:
+                if is_target:
                     raise
                 # It can do no harm there: the next attach or detach tries again.
                 self._progress.note(
@@ -543,21 +559,6 @@ class Attacher:
         return record
 
 
-def decide_asked(driver: DriverName | None, transport: TransportName | None) -> DriverName | None:
-    """The driver that is asked for: volumed also by asking for one of its transports.
-
-    Raises UsageError when another driver is asked for with a transport.
-    """
-    if transport is None or driver == "volumed":
-        return driver
-    if driver is not None:
-        raise UsageError(
-            f"The driver {driver} has no transports.",
-            "Remove --transport, or use --driver volumed.",
-        )
-    return "volumed"
-
-
 def _no_driver(host: Host, capabilities: HostCapabilities, need: str | None) -> GrampusError:
     """No driver at all, or not the one that is needed: `need` says why volumed is."""
     if need is not None:
@@ -577,24 +578,3 @@ def _no_driver(host: Host, capabilities: HostCapabilities, need: str | None) -> 
 
 def _image(spec: VolumeSpec) -> str:
     return f"{spec.pool}/{spec.image}"
-
-
-def _require_as_asked(
-    name: str,
-    current: Attachment,
-    asked: DriverName | None,
-    transport: TransportName | None,
-) -> None:
-    other_driver = asked is not None and current.driver != asked
-    other_transport = transport not in (None, "auto", current.transport)
-    if other_driver or other_transport:
-        way = current.driver + (f", transport {current.transport}" if current.transport else "")
-        raise RefusedError(
-            f"The volume '{name}' is attached already, through {way}.",
-            f"Detach it first: `grampus volume detach {name}`.",
-            code="attached-otherwise",
-        )
-
-
-def _with_refused(choice: DriverChoice, refused: list[str]) -> DriverChoice:
-    return DriverChoice(choice.driver, "; ".join([choice.reason, *refused]))

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grampus.core.errors import RefusedError
-from grampus.volumes.model import DriverName, EncryptionName, VolumeSpec, WritePath
+from grampus.core.errors import RefusedError, UsageError
+from grampus.volumes.model import (
+    Attachment,
+    DriverName,
+    EncryptionName,
+    TransportName,
+    VolumeSpec,
+    WritePath,
+)
 
 
 @dataclass(frozen=True)
@@ -141,3 +148,41 @@ def _because(missing: list[str], volumed_absence: str | None, found: str) -> str
     if volumed_absence is not None:
         parts.append(f"volumed cannot be used: {volumed_absence}")
     return "; ".join([*parts, found])
+
+
+def decide_asked(driver: DriverName | None, transport: TransportName | None) -> DriverName | None:
+    """The driver that is asked for: volumed also by asking for one of its transports.
+
+    Raises UsageError when another driver is asked for with a transport.
+    """
+    if transport is None or driver == "volumed":
+        return driver
+    if driver is not None:
+        raise UsageError(
+            f"The driver {driver} has no transports.",
+            "Remove --transport, or use --driver volumed.",
+        )
+    return "volumed"
+
+
+def require_as_asked(
+    name: str,
+    current: Attachment,
+    asked: DriverName | None,
+    transport: TransportName | None,
+) -> None:
+    """Raise RefusedError when an attached volume is asked for with another driver or transport."""
+    other_driver = asked is not None and current.driver != asked
+    other_transport = transport not in (None, "auto", current.transport)
+    if other_driver or other_transport:
+        way = current.driver + (f", transport {current.transport}" if current.transport else "")
+        raise RefusedError(
+            f"The volume '{name}' is attached already, through {way}.",
+            f"Detach it first: `grampus volume detach {name}`.",
+            code="attached-otherwise",
+        )
+
+
+def with_refused(choice: DriverChoice, refused: list[str]) -> DriverChoice:
+    """The choice, and why each driver before it could not map the image."""
+    return DriverChoice(choice.driver, "; ".join([choice.reason, *refused]))

@@ -139,7 +139,8 @@ class Takeovers:
             if left.host != host:
                 continue
             try:
-                self._attacher.clear(volume, place, self._attacher.drivers_of(left.driver))
+                drivers = self._attacher.drivers_of(left.driver)
+                self._attacher.clear(volume, place, drivers, busy_timeout_s=0)
             except GrampusError as error:
                 self._progress.note(
                     f"The remains on {host} from before the fence are kept: {error.problem}"

@@ -13,6 +13,7 @@ import pathlib
 from pathlib import PurePosixPath
 
 from grampus.hosts.loop_scripts import LIST_LOOPS
+from grampus.hosts.mounts import LIST_USERS
 from grampus.hosts.port import DaemonSpec, DaemonStatus
 from grampus.volumes.drivers.volumed_states import ASK_STATES
 from tests.fakes.hosts import FakeFile, FakeHost
@@ -158,6 +159,8 @@ class VolumeHost(FakeHost):
                 return self._mount(device, Path(target))
             case ["umount", target]:
                 return self._umount(Path(target))
+            case ["sh", "-c", script, "list-users", _] if script == LIST_USERS:
+                return 0, "4711 mysqld\n"
             case ["mkfs.xfs", "-q", "-f", "-K", *part, device]:
                 image = self.image_of(device)
                 assert image is not None

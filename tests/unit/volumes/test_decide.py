@@ -4,7 +4,6 @@ import pytest
 
 from grampus.core.errors import RefusedError, UsageError
 from grampus.core.units import GIB, MIB
-from grampus.volumes.attaching import decide_asked
 from grampus.volumes.decide_clients import (
     FenceTargets,
     decide_client_address,
@@ -13,6 +12,7 @@ from grampus.volumes.decide_clients import (
 from grampus.volumes.decide_driver import (
     DriverChoice,
     HostCapabilities,
+    decide_asked,
     decide_drivers,
     explain_absence,
     require_driver_serves,

@@ -6,6 +6,7 @@ import pytest
 
 from grampus.ceph.cluster import BLOCKLIST_EXPIRE_S
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.hosts.mounts import BUSY_TIMEOUT_S
 from grampus.hosts.port import HostUnreachableError
 from tests.fakes.interruption import Killed
 from tests.unit.operation_runner import planned
@@ -127,10 +128,12 @@ def test_what_cannot_be_cleared_elsewhere_waits_and_hinders_nothing(attached: Wo
         return 32, f"umount: {target}: target is busy."
 
     attached.h1._umount = refuse  # type: ignore[method-assign]
+    started_s = attached.clock.monotonic_s()
     attached.attach(host="h2")
+    assert attached.clock.monotonic_s() - started_s < BUSY_TIMEOUT_S, "users wait for nothing"
     assert [left.host for left in attached.service().get("demo").fenced] == ["h1"]
     attached.service().ensure_detached("demo")
-    with pytest.raises(GrampusError, match="busy"):
+    with pytest.raises(GrampusError, match=r"in use by mysqld \(PID 4711\)"):
         attached.service().ensure_attached("demo", "h1")
 
 

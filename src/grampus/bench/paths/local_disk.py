@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from grampus.hosts.loop_devices import ensure_loop_device, ensure_loop_device_absent
-from grampus.hosts.mounts import observe_mounted_source
+from grampus.hosts.mounts import ensure_unmounted, observe_mounted_source
 from grampus.hosts.port import Host
 from grampus.volumes.file_systems import MOUNT_OPTIONS
 
@@ -52,9 +52,7 @@ class LocalDisk:
 
     def ensure_unmounted(self) -> None:
         """Everything written is on the disk, and nothing of it in memory."""
-        path = self._mount_path()
-        if observe_mounted_source(self._host, path) is not None:
-            self._host.run(["umount", str(path)])
+        ensure_unmounted(self._host, self._mount_path())
 
     def ensure_absent(self) -> None:
         """Mount, loop device and file gone."""

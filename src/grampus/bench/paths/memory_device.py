@@ -9,6 +9,7 @@ from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError
 from grampus.core.units import MIB
 from grampus.hosts.loop_devices import ensure_loop_device, ensure_loop_device_absent
+from grampus.hosts.mounts import ensure_unmounted, observe_mounted_source
 from grampus.hosts.port import Bind, DaemonSpec, Host
 from grampus.volumes.drivers.volumed import VolumedProgram
 from grampus.volumes.live import parse_result, parse_status
@@ -69,8 +70,7 @@ class MemoryDevice:
         file = self._file()
         ensure_loop_device_absent(self._host, file, reference=self._reference)
         self._host.ensure_daemon_absent(MEMORY_DAEMON)
-        if self._is_mounted():
-            self._host.run(["umount", str(file)])  # a killed daemon could not do it
+        ensure_unmounted(self._host, file, self._clock)  # a killed daemon could not do it
         self._host.run(["rm", "-rf", "--one-file-system", str(file.parent)])
 
     def _file(self) -> PurePosixPath:
@@ -113,8 +113,7 @@ class MemoryDevice:
         return size.returncode == 0 and int(size.stdout) == DEVICE_BYTES
 
     def _is_mounted(self) -> bool:
-        argv = ["findmnt", "--mountpoint", str(self._file())]
-        return self._host.run(argv, check=False).returncode == 0
+        return observe_mounted_source(self._host, self._file()) is not None
 
     def _describe_transport(self) -> str:
         argv = [

@@ -16,7 +16,7 @@ from grampus.hosts.loop_devices import (
     find_loop_device,
     make_loop_device,
 )
-from grampus.hosts.mounts import observe_mounted_source
+from grampus.hosts.mounts import ensure_unmounted, observe_mounted_source
 from grampus.hosts.port import DaemonSpec, Host
 from grampus.hosts.presence import is_there
 from grampus.volumes import journal_damage
@@ -198,8 +198,7 @@ class ExportDriver:
         ensure_loop_device_absent(host, file, reference=request.reference)
         self._server.stop(host, request, file)
         host.ensure_daemon_absent(self.daemon(request))
-        if observe_mounted_source(host, file) is not None:
-            host.run(["umount", str(file)])  # a killed daemon could not do it
+        ensure_unmounted(host, file, self._clock)  # a killed daemon could not do it
         host.run(["rm", "-rf", "--one-file-system", str(file.parent)])
 
     def daemon(self, request: MapRequest) -> str:
