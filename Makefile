@@ -93,7 +93,7 @@ labs: setup ## Integration and acceptance tests, side by side on labs of their o
 integration: setup ## Integration tests alone, on a lab of their own (root)
 	$(VENV)/pytest tests/integration
 
-# GRAMPUS_EVERY_STEP_ON=site: the operations of a site, settled by another machine.
+# GRAMPUS_TESTS_ON=site: the operations of a site, settled by another machine.
 .PHONY: exhaustive
 exhaustive: setup ## Databases stopped at each step, on each write path, on a real lab (root; hours)
 	$(VENV)/pytest -m exhaustive tests/integration
@@ -157,6 +157,10 @@ verdicts: setup-check ## Whether the verdicts of benchmarks hold, simulated, int
 .PHONY: acceptance
 acceptance: setup ## Tests through the command line alone, on a lab of their own (root)
 	$(VENV)/pytest tests/acceptance
+
+.PHONY: site-tests
+site-tests: setup ## The acceptance and fault tests that take a `place`, on a site (root; half an hour)
+	GRAMPUS_TESTS_ON=site $(VENV)/pytest tests/acceptance tests/integration
 
 .PHONY: fmt
 fmt: setup-check ## Format the code

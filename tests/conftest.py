@@ -14,6 +14,7 @@ from tests.system.command_line import TEST_HOME, CommandLine
 from tests.system.exclusive_tests import LOCKS_VARIABLE, lock_of_test
 from tests.system.exerciser import build_exerciser
 from tests.system.logged_events import LoggedEvents, select_unexpected
+from tests.system.places import ON_SITE, Place, own_place
 
 # Started in the background of a shell, we ignore Ctrl-C, and so would every process that a test
 # starts and interrupts.
@@ -32,6 +33,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     with lock_of_test(Path(locks), alone=item.get_closest_marker("alone") is not None):
         return (yield)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On a site, only the tests that take a `place` are run: the others are of the lab."""
+    if ON_SITE:
+        left = [item for item in items if "place" not in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +68,13 @@ def make_lab(name: str, *options: str) -> Iterator[CommandLine]:
 def lab() -> Iterator[CommandLine]:
     """The lab that the system tests share."""
     yield from make_lab("test-main")
+
+
+@pytest.fixture(scope="session")
+def place(lab: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """The lab, or a site on its cluster with GRAMPUS_TESTS_ON=site."""
+    with own_place(lab, tmp_path_factory.mktemp("place")) as place:
+        yield place
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from tests.system.forked_commands import ForkedCommands, forked_commands
 from tests.system.lab_machine import wait_for_health
 from tests.system.ledger import Ledger
 from tests.system.machine import lab_container, wait_for
+from tests.system.places import Place
 
 MAX_REPORT_BYTES = 2 * 1024 * 1024
 CHROMIUM_OPTIONS = [
@@ -34,9 +35,9 @@ CHROMIUM_OPTIONS = [
 class Looks:
     """All that is listed, before and after a command; two that follow each other share a look."""
 
-    def __init__(self, command_line: CommandLine, forked: ForkedCommands) -> None:
+    def __init__(self, line: CommandLine, forked: ForkedCommands) -> None:
         # What is tested here is the program, and not that it lists: that needs no new one.
-        self._command_line = CommandLine(command_line.lab, command_line.home, forked=forked)
+        self._command_line = CommandLine(line.lab, line.home, forked=forked)
         self._last: list[Any] | None = None
 
     def before(self) -> list[Any]:
@@ -50,19 +51,19 @@ class Looks:
 
 
 @pytest.fixture(scope="module")
-def looks(lab: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looks]:
-    """What is listed in the lab."""
+def looks(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looks]:
+    """What is listed in the lab or site."""
     directory = tmp_path_factory.mktemp("forked")
-    with forked_commands(directory, lab.environment("")) as forked:
-        yield Looks(lab, forked)
+    with forked_commands(directory, place.line.environment("")) as forked:
+        yield Looks(place.line, forked)
 
 
 @pytest.fixture(scope="module")
-def shop(lab: CommandLine) -> Iterator[CommandLine]:
-    """The lab with a database `shop` in it."""
-    lab.ok("db", "create", "shop", "--size", "2G", "--memory", "320M")
-    yield lab
-    lab.ok("db", "delete", "shop", "--now", "--yes")
+def shop(place: Place) -> Iterator[CommandLine]:
+    """The lab or site with a database `shop` in it."""
+    place.line.ok("db", "create", "shop", "--size", "2G", "--memory", "320M")
+    yield place.line
+    place.line.ok("db", "delete", "shop", "--now", "--yes")
 
 
 def test_lab_is_a_healthy_cluster(lab: CommandLine) -> None:
@@ -93,21 +94,18 @@ def test_lab_is_a_healthy_cluster(lab: CommandLine) -> None:
         assert shown.strip() == "cephx"
 
 
-def test_volume_shows_a_real_image(shop: CommandLine) -> None:
+def test_volume_shows_a_real_image(place: Place, shop: CommandLine) -> None:
     volume = shop.json("volume", "show", "shop")
     assert {"image", "pool", "driver", "device", "client_address", "filesystem"} <= set(volume)
     assert volume["filesystem"] == "xfs"
-    tag = shop.json("lab", "status")["spec"]["tag"]
     image = f"{volume['pool']}/{volume['image']}"
-    watchers = json.loads(lab_container(tag, "h1", "rbd", "status", "--format", "json", image))[
-        "watchers"
-    ]
+    watchers = json.loads(place.ceph("rbd", "status", "--format", "json", image))["watchers"]
     assert volume["client_address"] in [watcher["address"] for watcher in watchers]
-    mounted = [line.split()[:3] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    mounts = place.run(place.host_of("shop"), "cat", "/proc/self/mounts")
+    mounted = [line.split()[:3] for line in mounts.splitlines()]
     assert [volume["device"], volume["mount_path"], "xfs"] in mounted
-    metadata = lab_container(tag, "h1", "rbd", "image-meta", "list", image)
-    assert "shop" in metadata
-    user = lab_container(tag, "h1", "ceph", "auth", "get", f"client.{volume['ceph_user']}")
+    assert "shop" in place.ceph("rbd", "image-meta", "list", image)
+    user = place.ceph("ceph", "auth", "get", f"client.{volume['ceph_user']}")
     assert f"profile rbd pool={volume['pool']}" in user
     assert "allow *" not in user
 
@@ -127,75 +125,49 @@ def test_database_is_reached_over_tls_only(shop: CommandLine) -> None:
     assert denied.code != 0
 
 
-def test_server_runs_within_its_limits(shop: CommandLine) -> None:
-    status = shop.json("lab", "status")
-    pid = next(
-        daemon["pid"]
-        for host in status["hosts"]
-        for daemon in host["daemons"]
-        if daemon["name"] == "mysqld-shop"
-    )
-    groups = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
-    limits = []
-    for line in groups:
-        _, controllers, path = line.split(":", 2)
-        for file in ("memory.limit_in_bytes", "memory.max"):
-            for root in ("/sys/fs/cgroup", f"/sys/fs/cgroup/{controllers}"):
-                limit = Path(f"{root}{path}/{file}")
-                if limit.exists():
-                    limits.append(limit.read_text().strip())
-    assert str(320 * 1024 * 1024) in limits
-    uid = int(Path(f"/proc/{pid}/status").read_text().split("Uid:")[1].split()[0])
-    assert uid == shop.json("db", "show", "shop")["server_uid"]
+def test_server_runs_within_its_limits(place: Place, shop: CommandLine) -> None:
+    memory_bytes, uid = place.limits_of("mysqld-shop")
+    assert memory_bytes == 320 * 1024 * 1024
     assert uid not in (0, 64050), "each server has a user of its own"
+    shown = place.line.json("db", "show", "shop")
+    assert uid == shown["server_uid"]
 
 
-def test_writes_go_on_when_an_osd_dies_and_then_a_host(shop: CommandLine) -> None:
-    database = shop.json("db", "show", "shop")
-    others = [
-        h["name"] for h in shop.json("lab", "status")["hosts"] if h["name"] != database["host"]
-    ]
+def test_writes_go_on_when_an_osd_dies_and_then_a_host(place: Place, shop: CommandLine) -> None:
+    lab, on = place.cluster, place.host_of("shop")
+    hosts = [host for host in lab.json("lab", "status")["hosts"] if host["name"] != on]
+    first, second = hosts[0], hosts[1]["name"]
+    names = [daemon["name"] for daemon in first["daemons"]]
     with Ledger(shop, "shop") as ledger:
-        victim = next(
-            daemon["name"]
-            for host in shop.json("lab", "status")["hosts"]
-            if host["name"] == others[0]
-            for daemon in host["daemons"]
-            if daemon["name"].startswith("osd-")
-        )
-        shop.ok("lab", "fault", "kill-daemon", victim)
+        lab.ok("lab", "fault", "kill-daemon", next(n for n in names if n.startswith("osd-")))
         ledger.wait_for_more()
-        refused = shop.run("lab", "fault", "kill-host", others[1])
+        refused = lab.run("lab", "fault", "kill-host", second)
         assert refused.code == 4, "one copy of two that are needed would be left"
         # The host of the OSD that is dead already: no further copy is lost with it.
-        shop.ok("lab", "fault", "kill-host", others[0])
+        lab.ok("lab", "fault", "kill-host", first["name"])
         ledger.wait_for_more(timeout_s=90)
-        shop.ok("lab", "fault", "heal")
-        shop.ok("lab", "fault", "partition", others[1])
+        place.heal()
+        lab.ok("lab", "fault", "partition", second)
         ledger.wait_for_more(timeout_s=90)
-        shop.ok("lab", "fault", "heal")
+        place.heal()
         ledger.wait_for_more()
     assert ledger.missing() == []
-    wait_for_health(shop)
 
 
-def test_killed_driver_is_mended_and_nothing_acknowledged_is_lost(shop: CommandLine) -> None:
+def test_killed_driver_is_mended_and_nothing_acknowledged_is_lost(
+    place: Place, shop: CommandLine
+) -> None:
     shop.sql("shop", "create schema if not exists k; create table k.t (i int); select 1")
     shop.sql("shop", "insert into k.t values (1), (2), (3); select 1")
-    daemon = next(
-        daemon["name"]
-        for host in shop.json("lab", "status")["hosts"]
-        for daemon in host["daemons"]
-        if daemon["name"].endswith("-shop") and not daemon["name"].startswith("mysqld")
-    )
-    shop.ok("lab", "fault", "kill-daemon", daemon)
+    drivers = (name for name in place.daemons() if name.endswith("-shop"))
+    place.signal(next(name for name in drivers if not name.startswith("mysqld")), "KILL")
     assert shop.json("db", "show", "shop")["status"] == "volume-lost"
     shop.ok("db", "start", "shop")
     assert shop.json("db", "show", "shop")["status"] == "running"
     assert shop.sql("shop", "select count(*) from k.t") == [["3"]]
 
 
-def test_quick_suite_measures_both_arms(shop: CommandLine) -> None:
+def test_quick_suite_measures_both_arms(place: Place, shop: CommandLine) -> None:
     shop.ok(
         *("bench", "run", "quick", "--db", "shop", "--warmup-s", "1", "--measure-s", "5"),
         timeout_s=600,
@@ -228,8 +200,7 @@ def test_quick_suite_measures_both_arms(shop: CommandLine) -> None:
     rows = int(shop.sql("shop", "select count(*) from sbtest.sbtest1")[0][0])
     assert rows > 10_000
     # The other arm left nothing running.
-    daemons = [d["name"] for h in shop.json("lab", "status")["hosts"] for d in h["daemons"]]
-    assert not [name for name in daemons if "local" in name]
+    assert not [name for name in place.daemons() if "local" in name]
 
 
 def test_report_opens_offline(shop: CommandLine, tmp_path: Path) -> None:
@@ -306,16 +277,22 @@ def test_stop_and_start(shop: CommandLine) -> None:
     ],
 )
 def test_bad_input_says_what_is_wrong_and_changes_nothing(
-    shop: CommandLine, looks: Looks, arguments: list[str], code: int, says: str
+    place: Place,
+    shop: CommandLine,
+    looks: Looks,
+    arguments: list[str],
+    code: int,
+    says: str,
 ) -> None:
     before = looks.before()
-    finished = shop.run(*arguments)
+    line = place.cluster if arguments[0] == "lab" else shop
+    finished = line.run(*arguments)
     assert (finished.code, says in finished.stderr) == (code, True), finished.stderr
     assert "Traceback" not in finished.stderr
     assert looks.after() == before
 
 
-def test_dry_run_prints_a_plan_and_changes_nothing(shop: CommandLine) -> None:
+def test_dry_run_prints_a_plan_and_changes_nothing(place: Place, shop: CommandLine) -> None:
     for arguments in (
         ["db", "create", "new", "--size", "1G"],
         ["db", "delete", "shop"],
@@ -324,66 +301,64 @@ def test_dry_run_prints_a_plan_and_changes_nothing(shop: CommandLine) -> None:
         ["lab", "up"],
         ["bench", "run", "quick", "--db", "shop"],
     ):
-        assert len(shop.json(*arguments, "--dry-run")["plan"]) >= 1
+        line = place.cluster if arguments[0] == "lab" else shop
+        assert len(line.json(*arguments, "--dry-run")["plan"]) >= 1
     assert [entry["name"] for entry in shop.json("db", "list")["databases"]] == ["shop"]
 
 
-def test_volume_by_itself(lab: CommandLine) -> None:
-    lab.ok("volume", "create", "scratch", "--size", "1G")
+def test_volume_by_itself(place: Place) -> None:
+    line, (_, second, third) = place.line, place.hosts
+    line.ok("volume", "create", "scratch", "--size", "1G")
     try:
-        attached = lab.json("volume", "attach", "scratch", "--host", "h2")
-        file = Path(attached["mount_path"]) / "file"
-        file.write_bytes(b"kept" * 1000)
-        refused = lab.run("volume", "attach", "scratch", "--host", "h3")
+        path = line.json("volume", "attach", "scratch", "--host", second)["mount_path"]
+        place.run(second, "sh", "-c", 'yes kept | head -n 1000 > "$1/file"', "write", path)
+        refused = line.run("volume", "attach", "scratch", "--host", third)
         assert refused.code == 4
-        lab.ok("volume", "detach", "scratch")
-        assert not file.exists()
-        again = lab.json("volume", "attach", "scratch", "--host", "h3")
-        assert (Path(again["mount_path"]) / "file").read_bytes() == b"kept" * 1000
+        line.ok("volume", "detach", "scratch")
+        place.run(second, "test", "!", "-e", f"{path}/file")
+        path = line.json("volume", "attach", "scratch", "--host", third)["mount_path"]
+        assert place.run(third, "cat", f"{path}/file") == "kept\n" * 1000
     finally:
-        lab.ok("volume", "delete", "scratch", "--yes")
-    assert lab.run("volume", "show", "scratch").code == 3
+        line.ok("volume", "delete", "scratch", "--yes")
+    assert line.run("volume", "show", "scratch").code == 3
 
 
-def test_ctrl_c_cleans_up(lab: CommandLine) -> None:
-    command = lab.start("db", "create", "cut", "--size", "1G", "--memory", "256M")
+def test_ctrl_c_cleans_up(place: Place) -> None:
+    command = place.line.start("db", "create", "cut", "--size", "1G", "--memory", "256M")
     assert command.stderr is not None
     attaching = any(line.startswith("Attach the volume") for line in command.stderr)
     assert attaching, "it ended before it could be interrupted"
     command.send_signal(2)
     _, _ = command.communicate(timeout=120)
     assert command.returncode == 130
-    assert "cut" not in [entry["name"] for entry in lab.json("db", "list")["databases"]]
-    names = [d["name"] for h in lab.json("lab", "status")["hosts"] for d in h["daemons"]]
-    assert not [name for name in names if name.endswith("-cut")]
+    assert "cut" not in [entry["name"] for entry in place.line.json("db", "list")["databases"]]
+    assert not [name for name in place.daemons() if name.endswith("-cut")]
 
 
-def test_port_in_use_is_said(lab: CommandLine) -> None:
-    lab.ok("db", "create", "first", "--size", "1G", "--memory", "256M", "--host", "h1")
+def test_port_in_use_is_said(place: Place) -> None:
+    line, host = place.line, place.hosts[0]
+    line.ok("db", "create", "first", "--size", "1G", "--memory", "256M", "--host", host)
     try:
-        address = lab.json("db", "show", "first")["address"]
-        lab.ok("db", "stop", "first")
-        tag = lab.json("lab", "status")["spec"]["tag"]
-        namespace = f"grampus-{tag}-h1"
-        add = ["ip", "-netns", namespace, "address", "replace", f"{address}/24", "dev", "eth0"]
-        subprocess.run(add, check=True)
+        address = line.json("db", "show", "first")["address"]
+        line.ok("db", "stop", "first")
+        inside = ["nsenter", f"--net={place.network_of(host)}"]
+        add = ["ip", "address", "replace", f"{address}/24", "dev", "eth0"]
+        subprocess.run([*inside, *add], check=True)
         listen = (
             f"import socket, time; s = socket.create_server(({address!r}, 3306)); "
             "print('x', flush=True); time.sleep(120)"
         )
         with subprocess.Popen(
-            ["ip", "netns", "exec", namespace, "python3", "-c", listen],
-            stdout=subprocess.PIPE,
-            text=True,
+            [*inside, "python3", "-c", listen], stdout=subprocess.PIPE, text=True
         ) as squatter:
             try:
                 assert squatter.stdout is not None
                 assert squatter.stdout.readline() == "x\n"
-                refused = lab.run("db", "start", "first")
+                refused = line.run("db", "start", "first")
                 assert refused.code != 0
                 assert "3306" in refused.stderr
             finally:
                 squatter.terminate()
-        wait_for(lambda: lab.run("db", "start", "first").code == 0, "the start", 60)
+        wait_for(lambda: line.run("db", "start", "first").code == 0, "the start", 60)
     finally:
-        lab.ok("db", "delete", "first", "--now", "--yes")
+        line.ok("db", "delete", "first", "--now", "--yes")

@@ -1,6 +1,6 @@
 """Every kind of operation killed at each of its steps on a real lab; the next command settles it.
 
-With `GRAMPUS_EVERY_STEP_ON=site` the operations are those of a site, on hosts that Grampus did not
+With `GRAMPUS_TESTS_ON=site` the operations are those of a site, on hosts that Grampus did not
 create, and the command that settles runs on another machine of the site: nobody returns to the one
 that was killed. It waits until that counts as lost, each time.
 
@@ -11,7 +11,6 @@ leave, and each row that was acknowledged before is there.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -24,6 +23,7 @@ from tests.system.command_line import KILLED, CommandLine
 from tests.system.leftovers import cluster_inventory, differences, site_inventory
 from tests.system.machine import wait_for
 from tests.system.operations_to_stop import LEFTOVERS, NAME, OPERATIONS, Stopped, words
+from tests.system.places import ON_SITE
 from tests.system.site_machines import LabCluster, joined_machine, own_site
 
 pytestmark = [
@@ -40,8 +40,8 @@ SIZES = ("--size", "1G", "--memory", "512M", "--cpus", "0.5")
 
 
 @dataclass
-class Place:
-    """Where the operations are: what begins them, what settles them, and what they may leave."""
+class TrialPlace:
+    """Where operations are tried: what begins them, what settles them, and what they may leave."""
 
     line: CommandLine
     settler: CommandLine
@@ -75,10 +75,10 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(lab: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def place(lab: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrialPlace]:
     """The lab, or a site on its cluster."""
-    if os.environ.get("GRAMPUS_EVERY_STEP_ON", "lab") == "lab":
-        yield Place(lab, lab, lambda: cluster_inventory(lab))
+    if not ON_SITE:
+        yield TrialPlace(lab, lab, lambda: cluster_inventory(lab))
         return
     line, files = CommandLine("site-steps"), tmp_path_factory.mktemp("site")
     machines = line.home / "machines"
@@ -86,7 +86,7 @@ def place(lab: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         own_site(line, LabCluster(lab), files, machines, ("h1", "h2", "h3")) as site,
         joined_machine(site) as second,
     ):
-        yield Place(line, second.line, lambda: site_inventory(site))
+        yield TrialPlace(line, second.line, lambda: site_inventory(site))
 
 
 class Shared:
@@ -144,7 +144,7 @@ class Shared:
 
 
 @pytest.fixture(scope="module")
-def shared(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+def shared(place: TrialPlace, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     made = Shared(place.line, tmp_path_factory.mktemp("every-step"))
     made.make()
     try:
@@ -153,7 +153,7 @@ def shared(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         place.line.run("db", "delete", NAME, "--now", "--yes")
 
 
-def test_making_the_golden_volume_killed_at_each_step_is_undone(place: Place) -> None:
+def test_making_the_golden_volume_killed_at_each_step_is_undone(place: TrialPlace) -> None:
     """Before the shared database, which is cloned from one."""
     (operation,) = (each for each in OPERATIONS if each.kind == "db.golden")
     for volume in place.line.json("volume", "list")["volumes"]:
@@ -167,7 +167,7 @@ def test_making_the_golden_volume_killed_at_each_step_is_undone(place: Place) ->
 
 
 @pytest.fixture(autouse=True)
-def _nothing_left_for_the_next(place: Place) -> Iterator[None]:
+def _nothing_left_for_the_next(place: TrialPlace) -> Iterator[None]:
     """What a test that failed has left; one that passed has left nothing."""
     yield
     for command in LEFTOVERS:
@@ -179,7 +179,7 @@ OTHERS = [operation for operation in OPERATIONS if operation.kind != "db.golden"
 
 @pytest.mark.parametrize("operation", OTHERS, ids=[each.kind for each in OTHERS])
 def test_killed_at_each_step_it_is_settled_and_leaves_nothing(
-    place: Place, shared: Shared, operation: Stopped
+    place: TrialPlace, shared: Shared, operation: Stopped
 ) -> None:
     shared.write()
     before = place.inventory()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,6 +13,7 @@ import pytest
 from tests.system.command_line import KILLED, CommandLine
 from tests.system.lab_machine import LabMachine
 from tests.system.machine import wait_for
+from tests.system.places import Place
 
 SMALL = ("--size", "1G", "--memory", "512M", "--cpus", "0.5")
 PRIMARY, FIRST, SECOND = "source", "source-r1", "source-r2"
@@ -24,14 +23,15 @@ WHO = "SELECT @@server_id"
 @pytest.fixture(
     scope="module", params=["mysql", pytest.param("mariadb", marks=pytest.mark.exhaustive)]
 )
-def source(lab: CommandLine, request: pytest.FixtureRequest) -> Iterator[CommandLine]:
-    """A lab with a database that has rows, a reader of its own, and two replicas."""
-    lab.ok("db", "create", PRIMARY, *SMALL, "--host", "h1", "--flavour", request.param)
+def source(place: Place, request: pytest.FixtureRequest) -> Iterator[CommandLine]:
+    """A lab or site with a database that has rows, a reader of its own, and two replicas."""
+    lab, (first, *others) = place.line, place.hosts
+    lab.ok("db", "create", PRIMARY, *SMALL, "--host", first, "--flavour", request.param)
     try:
         lab.ok("db", "connect", PRIMARY, "-e", "CREATE DATABASE s; CREATE TABLE s.t (id INT KEY)")
         lab.ok("db", "connect", PRIMARY, "-e", "INSERT INTO s.t VALUES (1), (2)")
         lab.ok("db", "user", "add", PRIMARY, "reader", "--role", "write")
-        for host in ("h2", "h3"):
+        for host in others:
             lab.ok("db", "replica", "add", PRIMARY, "--host", host)
         yield lab
     finally:
@@ -42,12 +42,13 @@ def source(lab: CommandLine, request: pytest.FixtureRequest) -> Iterator[Command
 
 
 class Reader:
-    """A client of the read-only endpoint, that verifies whom it talks to; on the host h1."""
+    """A client of the read-only endpoint, that verifies whom it talks to; on the lab's host h1."""
 
-    def __init__(self, lab: CommandLine) -> None:
+    def __init__(self, place: Place) -> None:
+        lab = place.line
         shown = lab.json("db", "replica", "list", PRIMARY)["read_endpoint"]
         self.address: str = shown["address"]
-        self.machine = LabMachine(lab, "h1")
+        self.machine = LabMachine(place.cluster, "h1")
         secrets = lab.home / "secrets" / lab.lab
         here = self.machine.scratch()
         authorities = here / "replicas.ca.pem"
@@ -103,12 +104,8 @@ def endpoint(lab: CommandLine) -> Any:
     return lab.json("db", "replica", "list", PRIMARY)["read_endpoint"]
 
 
-def process_of(lab: CommandLine, host: str, name: str) -> int:
-    return LabMachine(lab, host).daemons()[f"mysqld-{name}"]
-
-
-def test_one_address_leads_to_whoever_can_be_read(source: CommandLine) -> None:
-    reader = Reader(source)
+def test_one_address_leads_to_whoever_can_be_read(place: Place, source: CommandLine) -> None:
+    reader = Reader(place)
     first, second = server_id(source, FIRST), server_id(source, SECOND)
     shown = source.json("db", "show", PRIMARY)["endpoints"]["read_only"]
     assert (shown["address"], shown["members"]) == (reader.address, [FIRST, SECOND])
@@ -122,13 +119,12 @@ def test_one_address_leads_to_whoever_can_be_read(source: CommandLine) -> None:
     source.ok("db", "start", SECOND)
     wait_for(lambda: reader.met() == {first, second}, "the second one to be met again", 30)
     # One that hangs is found by its missing greeting.
-    process = process_of(source, "h2", FIRST)
-    os.kill(process, signal.SIGSTOP)
+    place.signal(f"mysqld-{FIRST}", "STOP")
     try:
         wait_for(lambda: is_passed_over(reader), "it to be found", 30)
         assert reader.met() == {second}
     finally:
-        os.kill(process, signal.SIGCONT)
+        place.signal(f"mysqld-{FIRST}", "CONT")
 
 
 def is_passed_over(reader: Reader) -> bool:
@@ -149,18 +145,18 @@ def is_passed_over(reader: Reader) -> bool:
 
 
 @pytest.mark.logs("controller.event")
-def test_when_its_host_is_gone_another_one_serves_it(source: CommandLine) -> None:
-    reader = Reader(source)
+def test_when_its_host_is_gone_another_one_serves_it(place: Place, source: CommandLine) -> None:
+    reader = Reader(place)
     host = endpoint(source)["host"]
-    left = {"h2": SECOND, "h3": FIRST}[host]
-    source.ok("lab", "fault", "kill-host", host)
+    left = dict(zip(place.hosts[1:], (SECOND, FIRST), strict=True))[host]
+    place.end(host)
     try:
         source.run("serve", "--once")  # another job may have something to say against it
         now = endpoint(source)
         assert (now["members"], now["host"] != host) == ([left], True)
         assert reader.met() == {server_id(source, left)}
     finally:
-        source.ok("lab", "fault", "heal")
+        place.heal()
 
     def is_back() -> bool:
         source.run("serve", "--once")
@@ -170,24 +166,24 @@ def test_when_its_host_is_gone_another_one_serves_it(source: CommandLine) -> Non
     wait_for(lambda: len(reader.met()) == 2, "both to be met", 30)
 
 
-def test_primary_fails_over_when_its_host_is_lost(source: CommandLine) -> None:
+def test_primary_fails_over_when_its_host_is_lost(place: Place, source: CommandLine) -> None:
     """INV-74, INV-75: also when the command is killed once the host is fenced."""
     count = "SELECT COUNT(*) FROM s.t"
     address = source.json("db", "show", PRIMARY)["address"]
-    source.ok("lab", "fault", "kill-host", "h1")
+    lost, other = place.hosts[:2]
+    place.end(lost)
     try:
-        failover = ("db", "failover", PRIMARY, "--to", "h2")
+        failover = ("db", "failover", PRIMARY, "--to", other)
         cut = source.run(*failover, failpoints="db.failover/fence/after=kill")
         assert cut.code == KILLED, cut.stderr
         shown = source.json("db", "show", PRIMARY)  # which finishes it
-        assert [shown[key] for key in ("host", "status", "address")] == ["h2", "running", address]
+        assert [shown[key] for key in ("host", "status", "address")] == [other, "running", address]
         source.ok("db", "connect", PRIMARY, "-e", "INSERT INTO s.t VALUES (3)")
         assert source.sql(PRIMARY, count) == [["3"]]
     finally:
-        source.ok("lab", "fault", "heal")
-    former = LabMachine(source, "h1")
-    assert f"mysqld-{PRIMARY}" not in former.daemons()
-    assert address not in former.ok("ip", "-brief", "address", "show")
+        place.heal()
+    assert place.daemons()[f"mysqld-{PRIMARY}"] == other
+    assert address not in place.run(lost, "ip", "-brief", "address", "show")
     assert source.sql(PRIMARY, count) == [["3"]]
 
     def follow() -> bool:
@@ -197,8 +193,10 @@ def test_primary_fails_over_when_its_host_is_lost(source: CommandLine) -> None:
     source.ok("db", "connect", PRIMARY, "-e", "DELETE FROM s.t WHERE id = 3")
 
 
-def test_who_is_promoted_is_led_to_no_more_and_its_sessions_end(source: CommandLine) -> None:
-    reader = Reader(source)
+def test_who_is_promoted_is_led_to_no_more_and_its_sessions_end(
+    place: Place, source: CommandLine
+) -> None:
+    reader = Reader(place)
     first, second = server_id(source, FIRST), server_id(source, SECOND)
     with ExitStack() as stack:
         met = {}
@@ -228,10 +226,9 @@ def test_who_is_promoted_is_led_to_no_more_and_its_sessions_end(source: CommandL
     # With the last replica it is served nowhere any more.
     source.ok("db", "delete", FIRST, "--now", "--yes")
     source.ok("db", "delete", PRIMARY, "--now", "--yes", "--with-replicas")
-    for name in ("h1", "h2", "h3"):
-        machine = LabMachine(source, name)
-        assert not [daemon for daemon in machine.daemons() if daemon.startswith("read-only-")]
-        assert reader.address not in machine.ok("ip", "-brief", "address", "show")
+    assert not [daemon for daemon in place.daemons() if daemon.startswith("read-only-")]
+    for host in place.hosts:
+        assert reader.address not in place.run(host, "ip", "-brief", "address", "show")
 
 
 def lacks_row(lab: CommandLine, name: str) -> bool:

@@ -80,7 +80,7 @@ class SystemdHosts:
         self._to_close = ExitStack()
         self.identity = self._directory / "identity"
         for name in self._addresses:
-            assert len(self._link(name)) <= MAX_LINK_LENGTH, f"{name} is too long for a link's name"
+            assert len(self.link(name)) <= MAX_LINK_LENGTH, f"{name} is too long for a link's name"
 
     def __enter__(self) -> SystemdHosts:
         """Boot all hosts, with new disks, and wait until each lets users in."""
@@ -158,7 +158,7 @@ class SystemdHosts:
             process.wait(30)  # it ends when it has reaped process 1
         self._disk(name).ensure_loops_detached(loops)
         # The link goes with its namespace, but some time later.
-        link = self._link(name)
+        link = self.link(name)
         subprocess.run(["ip", "link", "delete", link], capture_output=True, timeout=30, check=False)
         wait_for(lambda: link not in _link_names(), f"the link {link} to go")
 
@@ -169,7 +169,8 @@ class SystemdHosts:
     def _disk(self, name: str) -> HostDisk:
         return HostDisk(self._directory / name)
 
-    def _link(self, name: str) -> str:
+    def link(self, name: str) -> str:
+        """The end of the host's link that is on this machine."""
         return f"gr-{self._tag}-{name}"
 
     def _mac(self, name: str) -> str:
@@ -180,7 +181,7 @@ class SystemdHosts:
     def _remove_leftovers(self) -> None:
         """What a test run that was killed left of hosts in this directory."""
         groups = [path for tree in self._trees for path in (tree.target / self._group).glob("*/")]
-        links = [name for name in _link_names() if name.startswith(self._link(""))]
+        links = [name for name in _link_names() if name.startswith(self.link(""))]
         names = {path.name for path in groups} | {name.split("-", 2)[2] for name in links}
         for name in sorted({*names, *self._addresses}):
             self.end(name)
@@ -194,7 +195,7 @@ class SystemdHosts:
                 _make_usable(made, is_only_tree=len(groups) == 1)
         environment = {
             "PATH": _PATH,
-            "LINK": self._link(name),
+            "LINK": self.link(name),
             "BRIDGE": self._bridge,
             "MAC": self._mac(name),
             "ADDRESS": f"{self._addresses[name]}/{self._prefix_length}",
