@@ -182,17 +182,24 @@ def read_exactly(stream: BinaryIO, size: int) -> bytes:
 
 def answer(stream: BinaryIO, code: int, stdout: bytes, stderr: bytes) -> None:
     """Write an answer."""
-    document = {"returncode": code, "stdout_bytes": len(stdout), "stderr_bytes": len(stderr)}
-    header = json.dumps(document).encode()
-    stream.write(struct.pack(">I", len(header)) + header + stdout + stderr)
+    stream.write(struct.pack(">III", code, len(stdout), len(stderr)) + stdout + stderr)
     stream.flush()
 
 
-def serve(state: StateObject, request: dict[str, Any]) -> tuple[int, bytes, bytes]:
+def parse(request: bytes) -> list[str]:
+    """The words of a request, and its input as the last one if it has any."""
+    _, has_stdin, count = struct.unpack_from(">dBI", request)
+    place, words = struct.calcsize(">dBI"), []
+    for _ in range(count):
+        (size,) = struct.unpack_from(">I", request, place)
+        words.append(request[place + 4 : place + 4 + size].decode())
+        place += 4 + size
+    return [*words, request[place:].decode()] if has_stdin else words
+
+
+def serve(state: StateObject, request: bytes) -> tuple[int, bytes, bytes]:
     """Do what a request says: (code, stdout, stderr)."""
-    word, *arguments = request["argv"]
-    if request["stdin"] is not None:
-        arguments.append(request["stdin"])
+    word, *arguments = parse(request)
     rados = state.rados
     try:
         found = getattr(state, word)(*arguments)
@@ -213,7 +220,7 @@ def main() -> None:
             (size,) = struct.unpack(">I", read_exactly(sys.stdin.buffer, 4))
             if not size:  # somebody still waits for the answer that was given
                 continue
-            request = json.loads(read_exactly(sys.stdin.buffer, size))
+            request = read_exactly(sys.stdin.buffer, size)
         except EOFError:
             return
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
@@ -176,20 +177,32 @@ class CreatePlanner:
                     "Choose another host with --host, or remove --host.",
                 )
             return host
-        return self._fleet.host(decide_placement(observe_loads(self._records, self._fleet)))
+        # Only hosts that would be chosen are asked: an answer takes a tenth of a second on a site.
+        loads = {load.name: load for load in assume_loads(self._records, self._fleet)}
+        while not self._fleet.is_reachable(name := decide_placement(list(loads.values()))):
+            loads[name] = replace(loads[name], reachable=False)
+        return self._fleet.host(name)
 
 
-def observe_loads(records: DatabaseRecords, fleet: Fleet) -> list[HostLoad]:
-    """Every host as placement sees it."""
+def assume_loads(records: DatabaseRecords, fleet: Fleet) -> list[HostLoad]:
+    """Every host as placement sees it if all of them can be reached."""
     databases, in_maintenance = Counter(records.hosts().values()), records.all_maintenance()
     return [
         HostLoad(
             host.name,
-            fleet.is_reachable(host.name),
+            True,
             databases[host.name],
             in_maintenance=host.name in in_maintenance,
         )
         for host in fleet.hosts()
+    ]
+
+
+def observe_loads(records: DatabaseRecords, fleet: Fleet) -> list[HostLoad]:
+    """Every host as placement sees it."""
+    return [
+        replace(load, reachable=fleet.is_reachable(load.name))
+        for load in assume_loads(records, fleet)
     ]
 
 

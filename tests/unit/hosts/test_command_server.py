@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import struct
 import subprocess
 import sys
 import threading
@@ -18,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from grampus.core.errors import GrampusError
-from grampus.hosts.command_server.client import KEPT_SERVERS, CommandServers
+from grampus.hosts.command_server.client import KEPT_SERVERS, CommandServers, render_request
+from grampus.hosts.command_server.program import ANSWER
 from grampus.hosts.port import CommandFailedError, CommandResult
 from grampus.hosts.process import ask_to_end, commands_at_work
 
@@ -72,6 +71,13 @@ def host() -> Iterator[Host]:
         (("python3", "-c", "import rados_that_is_not_there"), None, "", "No module named", 1),
         (("python3", "-c", "import os; os.kill(os.getpid(), 15)"), None, "", "", 143),
         (("python3", "-c", "import os; print(os.getpid() == os.getsid(0))"), None, "True\n", "", 0),
+        (("sh", "-c", "test $(ps -o sid= $$) = $$ && yes | head -n 1"), None, "y\n", "", 0),
+        (("python3", "-c", "import json, re; print(json.dumps([1]))"), None, "[1]\n", "", 0),
+        (("printf", "%s", "ü \udcff\n"), None, "ü \ufffd\n", "", 0),
+        (("python3", "-c", "import sys; print(ascii(sys.argv[1]))", "ü\udcff"), None,
+         "'\\xfc\\udcff'\n", "", 0),
+        (("printf", ""), None, "", "", 0),
+        (("cat",), "ü\n" * 3, "ü\n" * 3, "", 0),
     ],
 )  # fmt: skip
 def test_a_command_ends_as_if_it_had_been_started_alone(
@@ -215,9 +221,7 @@ class Asker:
         )
 
     def ask(self, *argv: str, silence_s: float) -> None:
-        document = {"argv": argv, "stdin": None, "silence_s": silence_s}
-        content = json.dumps(document).encode()
-        self.send(struct.pack(">I", len(content)) + content)
+        self.send(render_request(argv, None, silence_s))
 
     def send(self, content: bytes) -> None:
         assert self.process.stdin is not None
@@ -227,9 +231,8 @@ class Asker:
     def answer(self) -> bytes:
         """What the command said."""
         assert self.process.stdout is not None
-        (size,) = struct.unpack(">I", self.process.stdout.read(4))
-        head = json.loads(self.process.stdout.read(size))
-        return self.process.stdout.read(head["stdout_bytes"] + head["stderr_bytes"])
+        _, *sizes = ANSWER.unpack(self.process.stdout.read(ANSWER.size))
+        return self.process.stdout.read(sum(sizes))
 
 
 @pytest.fixture

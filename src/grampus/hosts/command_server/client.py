@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
-import struct
 import subprocess
 import threading
 import time
@@ -14,6 +12,7 @@ from collections.abc import Callable, Sequence
 from importlib import resources
 
 from grampus.core.errors import GrampusError
+from grampus.hosts.command_server.program import ANSWER, LENGTH, REQUEST
 from grampus.hosts.port import CommandFailedError, CommandResult
 from grampus.hosts.process import did_not_end, end_command, let_rest, serving, start_command
 
@@ -87,7 +86,7 @@ class CommandServers:
                 if server.is_alive():
                     return server
                 server.end()
-        program = self._program or ["python3", "-c", _PROGRAM.read_text(encoding="utf-8")]
+        program = self._program or ["python3", "-S", "-c", _PROGRAM.read_text(encoding="utf-8")]
         argv = self._exec_argv(program)
         return _Server(argv, self._where, self._explain_end)
 
@@ -129,22 +128,22 @@ class _Server:
 
     def ask(self, argv: Sequence[str], stdin: str | None, deadline: float) -> CommandResult:
         """Run one command. Raises TimeoutError at the deadline (of `time.monotonic`)."""
-        document = _render_request(argv, stdin)
+        request = render_request(argv, stdin, SILENCE_S)
         with serving(self._process):
-            return self._answer_to(argv, document, deadline)
+            return self._answer_to(argv, request, deadline)
 
-    def _answer_to(self, argv: Sequence[str], document: bytes, deadline: float) -> CommandResult:
+    def _answer_to(self, argv: Sequence[str], request: bytes, deadline: float) -> CommandResult:
         try:
-            self._write(struct.pack(">I", len(document)) + document, deadline)
-            (size,) = struct.unpack(">I", self._read(4, deadline))
-            head = json.loads(self._read(size, deadline))
-            stdout = self._read(head["stdout_bytes"], deadline)
-            stderr = self._read(head["stderr_bytes"], deadline)
+            self._write(request, deadline)
+            head = ANSWER.unpack(self._read(ANSWER.size, deadline))
+            returncode, stdout_bytes, stderr_bytes = head
+            stdout = self._read(stdout_bytes, deadline)
+            stderr = self._read(stderr_bytes, deadline)
         except (EOFError, BrokenPipeError):
             return self._ended(argv)
         return CommandResult(
             argv=tuple(argv),
-            returncode=head["returncode"],
+            returncode=returncode,
             stdout=stdout.decode(errors="replace"),
             stderr=stderr.decode(errors="replace"),
         )
@@ -165,11 +164,11 @@ class _Server:
         )
 
     def _say_alive(self) -> None:
-        """An empty document. A pipe takes it whole or, when it is full, not at all."""
+        """An empty request. A pipe takes it whole or, when it is full, not at all."""
         assert self._process.stdin is not None  # noqa: S101 - it was started with a pipe
         # A server that has ended is found out by reading.
         with contextlib.suppress(BlockingIOError, BrokenPipeError):
-            os.write(self._process.stdin.fileno(), struct.pack(">I", 0))
+            os.write(self._process.stdin.fileno(), LENGTH.pack(0))
 
     def _write(self, content: bytes, deadline: float) -> None:
         assert self._process.stdin is not None  # noqa: S101 - it was started with a pipe
@@ -196,8 +195,14 @@ class _Server:
         return bytes(content)
 
 
-def _render_request(argv: Sequence[str], stdin: str | None) -> bytes:
-    return json.dumps({"argv": list(argv), "stdin": stdin, "silence_s": SILENCE_S}).encode()
+def render_request(argv: Sequence[str], stdin: str | None, silence_s: float) -> bytes:
+    """A request as `program.py` reads it."""
+    words = [word.encode("utf-8", "surrogateescape") for word in argv]
+    parts = [REQUEST.pack(silence_s, stdin is not None, len(words))]
+    for word in words:
+        parts += [LENGTH.pack(len(word)), word]
+    content = b"".join([*parts, (stdin or "").encode()])
+    return LENGTH.pack(len(content)) + content
 
 
 def _is_ready(descriptor: int, event: int, deadline: float) -> bool:

@@ -1,37 +1,39 @@
 """What runs on the host: commands, one after the other, as they are asked for on stdin.
 
-Started as `python3 -c` with this file's text, so it needs nothing but a Python of 3.9 or later.
-Of a request and of an answer the first four bytes are the length of a JSON document. A request
-is `{"argv": [...], "stdin": "..." or null, "silence_s": n}`; an answer is `{"returncode": n,
-"stdout_bytes": n, "stderr_bytes": n}`, and these bytes follow it. While a command runs, whoever
-asked for it sends an empty document (length 0) every few seconds. A command whose asker is silent
-for `silence_s` is ended, and this with it: a machine that lost its power or its network ends no
-connection.
+Started as `python3 -S -c` with this file's text, so it needs nothing but a Python of 3.9 or later.
+Each command of Grampus starts one for each host, so it imports only what Python has loaded or
+loads in a millisecond: with `json`, `subprocess` and `selectors` its start took twice as long.
 
-A script for Python (`python3 -c`) runs in a fork of this process, which has Ceph's libraries
-loaded already. When stdin ends or TERM comes, the command that runs is ended, too.
+A request is its length in 4 bytes, and REQUEST: for how many seconds the asker may be silent,
+whether there is input, and the number of words; then each word with its length in 4 bytes before
+it, and the input. An answer is ANSWER: the exit code and the lengths of stdout and stderr, which
+follow. While a command runs, whoever asked for it sends an empty request (length 0) every few
+seconds. A command whose asker is silent for too long is ended, and this with it: a machine that
+lost its power or its network ends no connection.
+
+A script for Python (`python3 -c`) runs in a fork of this process, which has loaded Ceph's libraries
+and others before, when a script named them. When stdin ends or TERM comes, the command that runs is
+ended, too.
 """
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import json
+import gc
 import os
-import selectors
+import select
 import signal
 import struct
-import subprocess
 import sys
 import time
-from typing import Any
 
 TERM_GRACE_S = 3.0
-_HEADER_BYTES = 4
+LENGTH, REQUEST, ANSWER = struct.Struct(">I"), struct.Struct(">dBI"), struct.Struct(">III")
 # As `runc exec` ends when the program is not there.
 CANNOT_START = 255
+# Of distributions: they are only found with the directories that `site` adds.
+CEPH_LIBRARIES = ("rados", "rbd")
 # Libraries that are worth loading once, when a script names them.
-SLOW_LIBRARIES = ("rados", "rbd", "socket")
+SLOW_LIBRARIES = (*CEPH_LIBRARIES, "socket", "json", "subprocess", "pathlib")
 
 
 class Gone(BaseException):
@@ -63,7 +65,7 @@ class Asker:
 
     def rest_bytes(self) -> int:
         """How much of an empty document is still on its way."""
-        return -self._extra_bytes % _HEADER_BYTES
+        return -self._extra_bytes % LENGTH.size
 
 
 class Command:
@@ -80,15 +82,15 @@ class Command:
 def read_exactly(size: int, leaving: int) -> bytes:
     """`size` bytes of stdin. Raises Gone where it ends, and when we are to leave."""
     content = bytearray()
-    with selectors.DefaultSelector() as selector:
-        selector.register(0, selectors.EVENT_READ)
-        selector.register(leaving, selectors.EVENT_READ)
-        while len(content) < size:
-            ready = {key.fd for key, _ in selector.select()}
-            chunk = b"" if leaving in ready else os.read(0, size - len(content))
-            if not chunk:
-                raise Gone
-            content += chunk
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    poll.register(leaving, select.POLLIN)
+    while len(content) < size:
+        ready = {descriptor for descriptor, _ in poll.poll()}
+        chunk = b"" if leaving in ready else os.read(0, size - len(content))
+        if not chunk:
+            raise Gone
+        content += chunk
     return bytes(content)
 
 
@@ -101,45 +103,49 @@ def write_all(content: bytes) -> None:
 
 def answer(returncode: int, stdout: bytes, stderr: bytes) -> None:
     """Write an answer."""
-    document = {
-        "returncode": returncode,
-        "stdout_bytes": len(stdout),
-        "stderr_bytes": len(stderr),
-    }
-    header = json.dumps(document).encode()
-    write_all(struct.pack(">I", len(header)) + header + stdout + stderr)
+    write_all(ANSWER.pack(returncode, len(stdout), len(stderr)) + stdout + stderr)
 
 
-def start(argv: list[str], has_stdin: bool) -> Command:
+def start(argv: list[bytes], has_stdin: bool) -> Command:
     """Start a command in a session of its own. Raises OSError when it cannot be."""
-    if argv[:2] == ["python3", "-c"] and len(argv) > 2:
-        return fork_script(argv[2], argv[3:])
-    process = subprocess.Popen(
-        argv,
-        stdin=subprocess.PIPE if has_stdin else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    process.returncode = 0  # `finish` waits for it, not its object
-    return Command(process.pid, *map(take_over, (process.stdin, process.stdout, process.stderr)))
-
-
-def take_over(file: Any) -> Any:
-    """The descriptor of a file, which is ours from here on; None of none."""
-    if file is None:
-        return None
-    with file:
-        return os.dup(file.fileno())
-
-
-def fork_script(script: str, arguments: list[str]) -> Command:
-    """Run a script in a fork of ourselves."""
-    for library in SLOW_LIBRARIES:
-        if library in script:
-            with contextlib.suppress(ImportError):  # the script will say so
-                importlib.import_module(library)
     pipes = [os.pipe() for _ in range(3)]
+    (stdin_read, stdin), (stdout, stdout_write), (stderr, stderr_write) = pipes
+    theirs = (stdin_read, stdout_write, stderr_write)
+    try:
+        if argv[:2] == [b"python3", b"-c"] and len(argv) > 2:
+            pid = fork_script(argv[2].decode(), [os.fsdecode(word) for word in argv[3:]], pipes)
+        else:
+            actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [
+                (os.POSIX_SPAWN_DUP2, descriptor, number)
+                for number, descriptor in enumerate(theirs)
+            ]
+            if not has_stdin:
+                actions[0] = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
+            pid = os.posix_spawnp(
+                argv[0],
+                argv,
+                os.environ,
+                file_actions=actions,
+                setsid=True,
+                # Python ignores them, and what it starts would, too.
+                setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
+            )
+    except OSError:
+        for descriptor in (stdin, stdout, stderr):
+            os.close(descriptor)
+        raise
+    finally:
+        for descriptor in theirs:
+            os.close(descriptor)
+    return Command(pid, stdin, stdout, stderr)
+
+
+def fork_script(script: str, arguments: list[str], pipes: list[tuple[int, int]]) -> int:
+    """Run a script in a fork of ourselves, with these pipes."""
+    for library in SLOW_LIBRARIES:
+        if library in script and library not in sys.modules:
+            load(library)
+    gc.freeze()  # or each script would copy most of our memory
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -154,10 +160,17 @@ def fork_script(script: str, arguments: list[str]) -> Command:
             code = run_script(script, arguments)
         finally:
             os._exit(code)
-    (stdin_read, stdin), (stdout, stdout_write), (stderr, stderr_write) = pipes
-    for descriptor in (stdin_read, stdout_write, stderr_write):
-        os.close(descriptor)
-    return Command(pid, stdin, stdout, stderr)
+    return pid
+
+
+def load(library: str) -> None:
+    """Import a library for the scripts to come, if it is there."""
+    if library in CEPH_LIBRARIES and "site" not in sys.modules:
+        __import__("site").main()
+    try:  # noqa: SIM105 - `contextlib` is not loaded
+        __import__(library)
+    except ImportError:
+        pass  # the script will say so
 
 
 def run_script(script: str, arguments: list[str]) -> int:
@@ -175,7 +188,7 @@ def run_script(script: str, arguments: list[str]) -> int:
             code = 1
     except BaseException:  # noqa: BLE001 - whatever ends a script is told as Python tells it
         # Imported only here: it takes a third of the time in which this program starts.
-        importlib.import_module("traceback").print_exc()
+        __import__("traceback").print_exc()
         code = 1
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -195,48 +208,45 @@ def finish(
     """
     exited = os.pidfd_open(command.pid)
     view = memoryview(content)
-    with selectors.DefaultSelector() as selector:
-        selector.register(0, selectors.EVENT_READ)
-        selector.register(leaving, selectors.EVENT_READ)
-        selector.register(exited, selectors.EVENT_READ)
-        for descriptor in command.output:
-            selector.register(descriptor, selectors.EVENT_READ)
-        if command.stdin is not None and not view:
-            os.close(command.stdin)
-            command.stdin = None
-        if command.stdin is not None:
-            os.set_blocking(command.stdin, False)
-            selector.register(command.stdin, selectors.EVENT_WRITE)
-        waited_for = {exited, *command.output}
-        while waited_for:
-            ready = selector.select(asker.left_s())
-            if not ready and not asker.left_s():
-                sys.stderr.write("Grampus is silent; its command was ended\n")
+    poll = select.poll()
+    waited_for = {exited, *command.output}
+    for descriptor in (0, leaving, *waited_for):
+        poll.register(descriptor, select.POLLIN)
+    if command.stdin is not None and not view:
+        os.close(command.stdin)
+        command.stdin = None
+    if command.stdin is not None:
+        os.set_blocking(command.stdin, False)
+        poll.register(command.stdin, select.POLLOUT)
+    while waited_for:
+        ready = poll.poll(asker.left_s() * 1000)
+        if not ready and not asker.left_s():
+            sys.stderr.write("Grampus is silent; its command was ended\n")
+            raise Gone
+        for descriptor, _ in ready:
+            if descriptor == leaving:
                 raise Gone
-            for key, _ in ready:
-                if key.fd == leaving:
-                    raise Gone
-                if key.fd == 0:
-                    asker.listen()
-                elif key.fd == command.stdin:
-                    try:
-                        view = view[os.write(command.stdin, view) :]
-                    except BrokenPipeError:
-                        view = memoryview(b"")  # it may end without reading all its input
-                    if view:
-                        continue
-                    selector.unregister(command.stdin)
-                    os.close(command.stdin)
-                    command.stdin = None
-                elif key.fd == exited:
-                    selector.unregister(exited)
-                    waited_for.discard(exited)
-                else:
-                    chunk = os.read(key.fd, 65536)
-                    command.output[key.fd] += chunk
-                    if not chunk:
-                        selector.unregister(key.fd)
-                        waited_for.discard(key.fd)
+            if descriptor == 0:
+                asker.listen()
+            elif descriptor == command.stdin:
+                try:
+                    view = view[os.write(command.stdin, view) :]
+                except BrokenPipeError:
+                    view = memoryview(b"")  # it may end without reading all its input
+                if view:
+                    continue
+                poll.unregister(command.stdin)
+                os.close(command.stdin)
+                command.stdin = None
+            elif descriptor == exited:
+                poll.unregister(exited)
+                waited_for.discard(exited)
+            else:
+                chunk = os.read(descriptor, 65536)
+                command.output[descriptor] += chunk
+                if not chunk:
+                    poll.unregister(descriptor)
+                    waited_for.discard(descriptor)
     os.close(exited)
     _, status = os.waitpid(command.pid, 0)
     if command.stdin is not None:
@@ -253,31 +263,44 @@ def end(command: Command) -> None:
         exited = os.pidfd_open(command.pid)
     except ProcessLookupError:
         return
-    with selectors.DefaultSelector() as selector:
-        selector.register(exited, selectors.EVENT_READ)
-        selector.select(TERM_GRACE_S)
+    poll = select.poll()
+    poll.register(exited, select.POLLIN)
+    poll.poll(TERM_GRACE_S * 1000)
     signal_group(command, signal.SIGKILL)
 
 
 def signal_group(command: Command, number: int) -> None:
     """A signal to the command's process group, if there is one left."""
-    with contextlib.suppress(ProcessLookupError):
+    try:  # noqa: SIM105 - `contextlib` is not loaded
         os.killpg(command.pid, number)
+    except ProcessLookupError:
+        pass
 
 
-def serve(request: dict[str, Any], leaving: int) -> None:
+def parse(request: bytes) -> tuple[float, list[bytes], bytes | None]:
+    """The parts of a request: silence in seconds, words, and input."""
+    silence_s, has_stdin, count = REQUEST.unpack_from(request)
+    place, argv = REQUEST.size, []
+    for _ in range(count):
+        (size,) = LENGTH.unpack_from(request, place)
+        place += LENGTH.size
+        argv.append(request[place : place + size])
+        place += size
+    return silence_s, argv, request[place:] if has_stdin else None
+
+
+def serve(request: bytes, leaving: int) -> None:
     """Do what a request says, and answer."""
-    argv = request["argv"]
-    content = request["stdin"]
-    asker = Asker(request["silence_s"])
+    silence_s, argv, content = parse(request)
+    asker = Asker(silence_s)
     try:
         command = start(argv, content is not None)
     except OSError as error:
-        said = f'exec failed: "{argv[0]}": {error.strerror}\n'
+        said = f'exec failed: "{os.fsdecode(argv[0])}": {error.strerror}\n'
         answer(CANNOT_START, b"", said.encode())
         return
     try:
-        status, stdout, stderr = finish(command, (content or "").encode(), leaving, asker)
+        status, stdout, stderr = finish(command, content or b"", leaving, asker)
         read_exactly(asker.rest_bytes(), leaving)
     except Gone:
         end(command)
@@ -292,11 +315,13 @@ def main() -> None:
     # Through a pipe: an exception out of a handler could strike between a start and its note.
     leaving, leave = os.pipe()
     signal.signal(signal.SIGTERM, lambda _number, _frame: os.write(leave, b"."))
-    with contextlib.suppress(Gone, BrokenPipeError):
+    try:
         while True:
-            (size,) = struct.unpack(">I", read_exactly(_HEADER_BYTES, leaving))
+            (size,) = LENGTH.unpack(read_exactly(LENGTH.size, leaving))
             if size:
-                serve(json.loads(read_exactly(size, leaving)), leaving)
+                serve(read_exactly(size, leaving), leaving)
+    except (Gone, BrokenPipeError):
+        pass
 
 
 if __name__ == "__main__":

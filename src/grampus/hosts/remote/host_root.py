@@ -27,6 +27,8 @@ from grampus.hosts.remote.image_scripts import MISSING_IMAGE
 # sh on the host itself. `mount --make-private` first: a bind of a shared parent would join that
 # parent's peers. A command that mounts in DIR/data is seen on the host, and the other way round.
 # `--rbind`: a root that is made while volumes are mounted has their mounts, too.
+# The first lines ask for all of the mounts without a process: each command of Grampus asks each
+# host. The last mount comes last, so that a preparation that was cut off is not taken for whole.
 _PREPARE = f"""
 set -eu
 dir=$1 image=$2
@@ -45,6 +47,14 @@ if ! test -d "$dir/images/$image/root"; then
   echo "{LACKS_IMAGE} $image $has ${{version:--}}" >&2
   exit {MISSING_IMAGE}
 fi
+mounted=
+while read -r _ _ _ _ place _; do mounted="$mounted $place "; done </proc/self/mountinfo
+ready=yes
+for place in "$dir/data" "$root" "$root/proc" "$root/sys" "$root/dev" "$root/run" "$root/tmp" \
+    "$root$dir/data" "$root/etc/ceph"; do
+  case $mounted in *" $place "*) ;; *) ready= ;; esac
+done
+if test -z "$ready"; then
 mkdir -p "$dir/data/etc-ceph" "$dir/daemons" "$root" "$dir/roots/$image/upper" \
   "$dir/roots/$image/work"
 chmod 0711 "$dir" "$dir/data"
@@ -72,6 +82,7 @@ mkdir -p "$root$dir/data" "$root/etc/ceph"
 mountpoint -q "$root$dir/data" || mount --rbind "$dir/data" "$root$dir/data"
 mountpoint -q "$root/etc/ceph" || mount --bind "$dir/data/etc-ceph" "$root/etc/ceph"
 exec 9>&-
+fi
 """
 # What ends with the host's place in its site. Refuses while a service of the site runs.
 _REMOVE = """

@@ -102,11 +102,12 @@ exec journalctl --quiet --no-pager --output=cat --lines="$2" --unit="$1" \\
 """
 # PATH MODE UID GID, the content on stdin: replaced atomically, and there after a power cut.
 WRITE_FILE = """
-import os, sys, tempfile
+import os, sys
 path, mode, uid, gid = sys.argv[1], int(sys.argv[2], 8), int(sys.argv[3]), int(sys.argv[4])
 directory = os.path.dirname(path)
 os.makedirs(directory, exist_ok=True)
-number, part = tempfile.mkstemp(dir=directory, prefix="." + os.path.basename(path))
+part = f"{directory}/.{os.path.basename(path)}.{os.urandom(8).hex()}"
+number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
 try:
     with os.fdopen(number, "wb") as stream:
         stream.write(sys.stdin.buffer.read())

@@ -177,23 +177,40 @@ def _block(limit: BlockLimit) -> list[str]:
 _SHOW = """
 set -eu
 cd "$1/daemons"
-for name in ${4:-*}; do
-  test -d "$name" || continue
-  shown=$(systemctl show --property="$3" "grampus-$2-$name.service")
-  printf 'Daemon=%s\\n' "$name"
-  printf '%s\\n' "$shown"
+tag=$2 properties=$3 only=${4:-}
+set --
+for name in ${only:-*}; do
+  if test -d "$name"; then set -- "$@" "grampus-$tag-$name.service"; fi
+done
+test $# -gt 0 || exit 0
+shown=$(systemctl show --property="$properties" "$@")
+unit= pid=0
+while IFS= read -r line; do
+  case $line in
+    Id=*) unit=${line#Id=} ;;
+    MainPID=*) pid=${line#MainPID=} ;;
+  esac
+  if test -n "$line"; then printf '%s\n' "$line"; continue; fi
+  name=${unit#"grampus-$tag-"}
+  name=${name%.service}
+  printf 'Daemon=%s\n' "$name"
   if test -e "$name/image"; then
     read -r image <"$name/image" || true
-    printf 'Image=%s\\n' "$image"
+    printf 'Image=%s\n' "$image"
   fi
-  pid=$(printf '%s\\n' "$shown" | sed -n 's/^MainPID=//p')
-  if test "${pid:-0}" != 0; then
-    awk '$1 == "Uid:" { print "User=" $3 }' "/proc/$pid/status" 2>/dev/null || true
+  if test "$pid" != 0; then
+    while read -r key _ user _; do
+      if test "$key" = Uid:; then printf 'User=%s\n' "$user"; break; fi
+    done 2>/dev/null <"/proc/$pid/status" || true
     program=$(readlink "/proc/$pid/exe" 2>/dev/null) || true
-    printf 'Program=%s\\n' "$program"
+    printf 'Program=%s\n' "$program"
   fi
   echo
-done
+  unit= pid=0
+done <<END
+$shown
+
+END
 """
 
 

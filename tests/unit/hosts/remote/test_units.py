@@ -98,13 +98,27 @@ def test_no_limit_takes_an_earlier_one_away() -> None:
     assert render_new_limits(Limits()) == ["MemoryMax=infinity", "CPUQuota="]
 
 
-# It knows one unit, and says nothing while the file `down` is there.
+# It knows one unit, and says nothing while the file `down` is there. Units are one block each.
 SYSTEMCTL = """#!/bin/sh
 test ! -e "$FAKE/down" || { echo "Failed to connect to bus" >&2; exit 1; }
-case $* in
-  *mysqld-shop.service) echo ActiveState=active; echo "MainPID=$PPID"; echo Result=success ;;
-  *) echo ActiveState=inactive; echo MainPID=0; echo Result=success ;;
-esac
+between=
+for unit; do
+  case $unit in
+    *.service) ;;
+    *) continue ;;
+  esac
+  printf "$between"
+  between='\\n'
+  case $unit in
+    *mysqld-shop.service) echo "MainPID=$PPID"; echo Result=success ;;
+    *) echo MainPID=0; echo Result=success ;;
+  esac
+  echo "Id=$unit"
+  case $unit in
+    *mysqld-shop.service) echo ActiveState=active ;;
+    *) echo ActiveState=inactive ;;
+  esac
+done
 """
 
 
@@ -122,10 +136,21 @@ def test_the_script_asks_for_the_daemons_that_are_there(
         (tmp_path / "daemons" / name).mkdir(parents=True)
     found = {one.name: one.state for one in parse_statuses(show(tmp_path).stdout, "sid-1")}
     assert found == {"mysqld-shop": "running", "volumed-shop": "stopped"}
+    (tmp_path / "daemons" / "a-file").touch()
     (tmp_path / "daemons" / "mysqld-shop" / "image").write_text("own sid-0\n")
     (one,) = parse_statuses(show(tmp_path, "mysqld-shop").stdout, "sid-1")
     assert (one.state, one.uid, one.is_outdated) == ("running", os.getuid(), True)
-    assert parse_statuses(show(tmp_path, "mysqld-blog").stdout, "sid-1") == []
+    assert show(tmp_path, "mysqld-blog").stdout == ""
+
+
+def test_a_host_without_daemons_is_not_asked_of_all_units(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`systemctl show` without a unit tells of systemd itself."""
+    put_first_in_path(tmp_path, {"systemctl": "#!/bin/sh\nexit 1\n"}, monkeypatch)
+    (tmp_path / "daemons").mkdir()
+    shown = show(tmp_path)
+    assert (shown.returncode, shown.stdout) == (0, "")
 
 
 def test_a_systemd_that_does_not_answer_is_no_sign_of_an_end(
