@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from grampus.databases.failover.probing import (
+from grampus.hosts.probing import (
     has_heard,
     hears_most,
     parse_probe,

@@ -15,13 +15,13 @@ from grampus.cli.composition.site_cluster import require_image_root
 from grampus.core.checks import Check, Verdict
 from grampus.core.errors import NotFoundError
 from grampus.core.progress import Progress, SilentProgress
-from grampus.databases.failover.probing import (
+from grampus.databases.records import DatabaseRecords
+from grampus.hosts.probing import (
     PROBE_PATIENCE_S,
     hears_most,
     parse_probe,
     probe_argv,
 )
-from grampus.databases.records import DatabaseRecords
 from grampus.hosts.remote.epoch_guard import HostEpoch
 from grampus.hosts.remote.host_parts import (
     HOST_FORMAT,

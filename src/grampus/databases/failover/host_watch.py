@@ -18,7 +18,9 @@ from grampus.databases.failover.host_states import (
     classify_host,
     follow_host,
 )
-from grampus.databases.failover.probing import (
+from grampus.databases.operating import DatabaseOperations
+from grampus.hosts.port import Host
+from grampus.hosts.probing import (
     CLOSED_PORT,
     PROBE_PATIENCE_S,
     PlaceAnswer,
@@ -27,8 +29,6 @@ from grampus.databases.failover.probing import (
     parse_probe,
     probe_argv,
 )
-from grampus.databases.operating import DatabaseOperations
-from grampus.hosts.port import Host
 
 # How often each host is asked whether it reaches the MONs; in each look, once it does not.
 MONS_EVERY_S = 5.0

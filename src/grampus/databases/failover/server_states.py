@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from grampus.databases.failover.probing import PlaceAnswer
+from grampus.hosts.probing import PlaceAnswer
 from grampus.volumes.model import DriverFault
 
 ServerStateName = Literal[

@@ -11,12 +11,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from grampus.core.errors import GrampusError
-from grampus.databases.failover.probing import (
-    GREETING_PATIENCE_S,
-    PlaceAnswer,
-    parse_probe,
-    probe_argv,
-)
 from grampus.databases.failover.server_states import (
     ServerState,
     ServerTrack,
@@ -27,6 +21,12 @@ from grampus.databases.failover.server_states import (
 )
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.records import RunningPlace
+from grampus.hosts.probing import (
+    GREETING_PATIENCE_S,
+    PlaceAnswer,
+    parse_probe,
+    probe_argv,
+)
 from grampus.volumes.model import DriverFault
 
 _COMMAND_TIMEOUT_S = 60.0

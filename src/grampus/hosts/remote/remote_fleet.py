@@ -42,8 +42,7 @@ class RemoteFleet:
         return self.remote_host(name).is_reachable()
 
     def reaches_cluster(self, name: str) -> bool:
-        # Whether it does is seen by the looks of the controller, which ask the MONs from there.
-        return self.is_reachable(name)
+        return self.remote_host(name).reaches_cluster()
 
     def database_addresses(self) -> Sequence[str]:
         return self._database_addresses

@@ -30,6 +30,7 @@ from grampus.hosts.port import (
 )
 from grampus.hosts.process import read_command, run_command, spawn_command, write_command
 from grampus.hosts.remote.addresses import AddressPlace, decide_place
+from grampus.hosts.remote.cluster_reach import ClusterReach
 from grampus.hosts.remote.epoch_guard import SUPERSEDED, UNDECIDED, HostEpoch
 from grampus.hosts.remote.host_parts import LACKS_IMAGE, OTHER_PARTS, explain_refusal
 from grampus.hosts.remote.host_root import daemon_argv, inside_argv
@@ -112,6 +113,7 @@ class RemoteHost:
         self._asking = threading.Lock()
         self._choosing = threading.Lock()
         self._epoch = place.epoch()
+        self._reach = ClusterReach(self.run, self.read_file, monotonic_s)
         self._commands = CommandServers(
             self._own_connection, where=place.name, explain_end=self._explain_end
         )
@@ -144,6 +146,15 @@ class RemoteHost:
         if self._asking.acquire(blocking=False):
             threading.Thread(target=self._ask_again, daemon=True).start()
         return False
+
+    def reaches_cluster(self) -> bool:
+        """Whether commands can be run there, and the MONs answer it. Asked once a second."""
+        if not self.is_reachable():
+            return False
+        try:
+            return self._reach.observe()
+        except HostUnreachableError:
+            return False
 
     def _ask_again(self) -> None:
         try:

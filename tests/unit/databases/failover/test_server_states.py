@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grampus.databases.failover.probing import PlaceAnswer
 from grampus.databases.failover.server_states import (
     CUT_OFF_AFTER_S,
     HUNG_AFTER_S,
@@ -19,6 +18,7 @@ from grampus.databases.failover.server_states import (
     find_symptom,
     follow_server,
 )
+from grampus.hosts.probing import PlaceAnswer
 from grampus.volumes.model import DriverFault
 
 EVERY_S = 5.0
