@@ -28,6 +28,11 @@ SITE = "test-site"
 LAB_HOSTS, SITE_HOSTS = ("h1", "h2", "h3"), ("s1", "s2", "s3")
 # What a host sends is rejected; a bucket of traffic control that holds no packet drops it.
 _RULE = ("rule", "add", "unreachable", "pref", "6800")
+_KEEPALIVE = (
+    "net.ipv4.tcp_keepalive_time=2",
+    "net.ipv4.tcp_keepalive_intvl=1",
+    "net.ipv4.tcp_keepalive_probes=3",
+)
 _DROP_ALL = ("root", "tbf", "rate", "8bit", "burst", "1", "limit", "1")
 
 
@@ -47,9 +52,14 @@ class Place(ABC):
         return LabMachine(self.cluster, "h1").ok(*argv)
 
     def clients(self, database: str) -> LabMachine:
-        """A machine in the network of the database's host, for clients: it stays up."""
+        """A machine in the network of the database's host, for clients: it stays up.
+
+        A connection to a lost host ends there after seconds, as docs/guide/host-lost.md advises.
+        """
         host = self.host_of(database)
-        return LabMachine(self.cluster, next(name for name in LAB_HOSTS[::2] if name != host))
+        name = next(name for name in LAB_HOSTS[::2] if name != host)
+        _do("nsenter", f"--net={lab_network(self.cluster, name)}", "sysctl", "-qw", *_KEEPALIVE)
+        return LabMachine(self.cluster, name)
 
     def host_of(self, database: str) -> str:
         """The name of the database's host."""
@@ -113,7 +123,7 @@ class LabPlace(Place):
         return LabMachine(self.line, host).ok(*argv)
 
     def network_of(self, host: str) -> Path:
-        return Path(f"/run/netns/grampus-{self.line.tag}-{host}")
+        return lab_network(self.line, host)
 
     def limits_of(self, daemon: str) -> tuple[int, int]:
         pid = LabMachine(self.line, self.daemons()[daemon]).daemons()[daemon]
@@ -215,6 +225,11 @@ class SitePlace(Place):
     def _limit(self, tc: list[str], device: str, undo: list[list[str]]) -> None:
         _do(*tc, "qdisc", "replace", "dev", device, *_DROP_ALL)
         undo.append([*tc, "qdisc", "delete", "dev", device, "root"])
+
+
+def lab_network(lab: CommandLine, host: str) -> Path:
+    """The network namespace of a lab's host, as a file of this machine."""
+    return Path(f"/run/netns/grampus-{lab.tag}-{host}")
 
 
 def _do(*argv: str) -> None:

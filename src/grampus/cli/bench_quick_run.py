@@ -6,7 +6,7 @@ from grampus.bench.quick_plan import BenchOptions
 from grampus.bench.quick_runner import BenchRunner
 from grampus.bench.quick_suite import Suite
 from grampus.cli.bench import report_file, show_run
-from grampus.cli.composition.bench import LabDevices, LabFacts, run_archive
+from grampus.cli.composition.bench import DatabaseFacts, LabDevices, run_archive
 from grampus.cli.composition.session import Session
 from grampus.cli.options import FormatOption
 from grampus.cli.output import make_output
@@ -25,14 +25,13 @@ def run_quick(
     """Run the suite on the database, write its report, and show it."""
     output = make_output(output_format)
     with session.sharing_lab(), session.progress:
-        session.require_lab()
         runner = BenchRunner(
             home=session.home,
             lab=session.lab_name,
             fleet=session.fleet(),
             databases=session.databases(),
             devices=LabDevices(session),
-            facts=LabFacts(session, db),
+            facts=DatabaseFacts(session, db),
             clock=session.clock,
             progress=session.progress,
         )

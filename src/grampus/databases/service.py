@@ -512,19 +512,24 @@ class DatabaseService:
         return observe_daemon_state(self._fleet.host(spec.host), server_daemon_name(spec.name))
 
     def _views(self, records: Sequence[DatabaseRecord]) -> Views:
-        states: dict[str, dict[str, DaemonStatus]] = {}
         at_work = self._operations.names_at_work()
-        for host in {record.spec.host for record in records}:
-            if self._fleet.is_reachable(host):
-                states[host] = {daemon.name: daemon for daemon in self._daemons(host, records)}
+        hosts = sorted({record.spec.host for record in records})
+        states: dict[str, dict[str, DaemonStatus] | None] = {}
+
+        def observe(host: str) -> dict[str, DaemonStatus] | None:
+            if not self._fleet.is_reachable(host):
+                return None
+            return {daemon.name: daemon for daemon in self._daemons(host, records)}
 
         def view(record: DatabaseRecord) -> DatabaseView:
-            daemons = states.get(record.spec.host)
+            daemons = states[record.spec.host]
             return self._view(record, daemons, at_work=record.spec.name in at_work)
 
         if len(records) < 2:
+            states = {host: observe(host) for host in hosts}
             return [view(record) for record in records]
         with ThreadPoolExecutor(max_workers=min(len(records), _LOOKS_AT_ONCE)) as pool:
+            states = dict(zip(hosts, pool.map(observe, hosts), strict=True))
             return list(pool.map(view, records))
 
     def _daemons(self, host: str, records: Sequence[DatabaseRecord]) -> Sequence[DaemonStatus]:

@@ -1,8 +1,9 @@
-"""The composition root, of benchmarks: what they see of the lab."""
+"""The composition root, of benchmarks: what they see of a lab or site."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import PurePosixPath
 
 from grampus.bench.measured_ports import IoDevice
@@ -14,6 +15,7 @@ from grampus.lab.model import LabSpec
 from grampus.lab.osd_devices import observe_osd_devices
 from grampus.lab.osd_plans import DeviceSlice, decide_first_osds, decide_set_osds
 from grampus.lab.osd_set import find_osd_sets
+from grampus.sites.model import SiteSpec
 from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.runs import RunArchive, Setting
 from grampus.volumes.drivers.volumed import control_socket
@@ -36,22 +38,17 @@ def matrix_archive(session: LabSession) -> MatrixArchive:
 
 
 class LabDevices:
-    """Block devices of a lab's OSDs and volumes; a `DevicesPort` of bench."""
+    """Block devices of a lab's OSDs and volumes; a `DevicesPort` of bench.
+
+    Of a site, those of its volumes alone: its OSDs are not on our hosts.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def io_devices(self) -> list[IoDevice]:
-        spec = self._session.require_lab()
-        slices = self._slices(spec)
-        osds = [
-            IoDevice(
-                *("daemon", osd.daemon, osd.host, osd.device),
-                block_limit(part.media, osd.medium, shared_by=part.shared_by),
-            )
-            for osd in observe_osd_devices(spec, self._session.lab_fleet())
-            if (part := slices.get(osd.daemon)) is not None
-        ]
+        is_lab = self._session.find_site() is None
+        osds = self._osds(self._session.require_lab()) if is_lab else []
         volumes = [
             IoDevice(
                 "volume",
@@ -64,6 +61,17 @@ class LabDevices:
             if (attachment := record.attachment) is not None
         ]
         return osds + volumes
+
+    def _osds(self, spec: LabSpec) -> list[IoDevice]:
+        slices = self._slices(spec)
+        return [
+            IoDevice(
+                *("daemon", osd.daemon, osd.host, osd.device),
+                block_limit(part.media, osd.medium, shared_by=part.shared_by),
+            )
+            for osd in observe_osd_devices(spec, self._session.lab_fleet())
+            if (part := slices.get(osd.daemon)) is not None
+        ]
 
     def _slices(self, spec: LabSpec) -> dict[str, DeviceSlice]:
         """What each OSD's data stands on, by its daemon: those of sets have media of their own."""
@@ -81,8 +89,8 @@ def _control_socket(attachment: Attachment) -> str | None:
     return str(control_socket(PurePosixPath(attachment.export_path)))
 
 
-class LabFacts:
-    """What a run records of the lab; a `FactsPort` of bench."""
+class DatabaseFacts:
+    """What a run records of the lab or site of a database; a `FactsPort` of bench."""
 
     def __init__(self, session: Session, database: str) -> None:
         self._session = session
@@ -91,7 +99,9 @@ class LabFacts:
     def facts(self) -> list[Setting]:
         record = self._session.volumes().get(self._database)
         attachment = record.attachment
-        return describe_lab(
+        site = self._session.find_site()
+        describe = describe_lab if site is None else partial(_describe_site, site)
+        return describe(
             self._session,
             record.spec.pool,
             {
@@ -121,4 +131,25 @@ def describe_lab(session: LabSession, pool_name: str, further: Mapping[str, str]
         **further,
         "host image": spec.image_id,
     }
+    return _of_ceph(pairs)
+
+
+def _describe_site(
+    site: SiteSpec, session: LabSession, pool_name: str, further: Mapping[str, str]
+) -> list[Setting]:
+    cluster = session.cluster()
+    pool, osds = cluster.observe_pool(pool_name), cluster.query("osd", "stat")
+    pairs = {
+        "version": cluster.observe_versions(),
+        "hosts": f"{len(session.site_hosts())} (reached by SSH)",
+        "OSDs": f"{osds['num_up_osds']} of {osds['num_osds']} up",
+        "pool": pool_name,
+        "copies": str(pool.copies),
+        **further,
+        "host image": site.image_id,
+    }
+    return _of_ceph(pairs)
+
+
+def _of_ceph(pairs: Mapping[str, str]) -> list[Setting]:
     return [Setting(group="Ceph", name=name, value=value) for name, value in pairs.items()]

@@ -10,10 +10,13 @@ from grampus.hosts.remote.image_scripts import MISSING_IMAGE
 # DIRECTORY IMAGE_ROOT UNIT NOTE: the root file system of a daemon, and nothing left of its last
 # run. It is over the image that the daemon starts from now, whichever one it was over before; NOTE
 # says which that is. 66: the image is not there. Under the lock no image goes (`image_scripts`).
+# ABSENT removes the service before the directory: without the directory, there is no service.
 PREPARE_DAEMON = f"""
 set -eu
-systemctl stop "$3" 2>/dev/null || true
-systemctl reset-failed "$3" 2>/dev/null || true
+if test -d "$1"; then
+  systemctl stop "$3" 2>/dev/null || true
+  systemctl reset-failed "$3" 2>/dev/null || true
+fi
 mkdir -p "$1"
 exec 9>"$1/../../.lock"
 flock 9
