@@ -26,6 +26,7 @@ import sys
 from typing import Any, NoReturn
 
 import grampus
+from grampus.core.models import Model
 
 STANDARD_FILES = (0, 1, 2)
 _LONGEST_REQUEST = 1 << 20
@@ -36,6 +37,18 @@ def import_everything() -> None:
     for module in pkgutil.walk_packages(grampus.__path__, "grampus."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    for model in find_models():
+        model.model_rebuild()  # or each command would build what it uses
+
+
+def find_models() -> list[type[Model]]:
+    """Every model of Grampus that was imported."""
+    found, ahead = [], [Model]
+    while ahead:
+        model = ahead.pop()
+        found.append(model)
+        ahead += model.__subclasses__()
+    return found
 
 
 def receive_request(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:

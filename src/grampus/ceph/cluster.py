@@ -6,19 +6,20 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.ceph.full_pools import WaitExplainer, require_writable
 from grampus.ceph.mon_commands import CONNECT_TIMEOUT_S, ask_mons, parse_command, render_ask
 from grampus.ceph.ports import CommandOutput, CommandRunner
 from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.models import Model
 
 # How long a client that was shut out stays so: every fence of Grampus, and of the volumed that it
 # starts. `volumes/fencing.py` says why a day.
 BLOCKLIST_EXPIRE_S = 24 * 3600
 
 
-class PoolUsage(BaseModel):
+class PoolUsage(Model):
     """Room in one pool, in bytes that a client may store (copies taken into account)."""
 
     model_config = ConfigDict(frozen=True)
@@ -29,7 +30,7 @@ class PoolUsage(BaseModel):
     copies: int
 
 
-class ClusterStatus(BaseModel):
+class ClusterStatus(Model):
     """What `ceph status` says, as far as Grampus shows it."""
 
     model_config = ConfigDict(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.connecting import CONNECT, CONNECT_SOON
@@ -16,6 +16,7 @@ from grampus.ceph.image_notes import (
 )
 from grampus.ceph.namespaces import split_image
 from grampus.ceph.rbd import HEADER_METADATA, METADATA_PREFIX
+from grampus.core.models import Model
 
 LIST_FACT = f"""
 {WALK_IMAGES}
@@ -49,7 +50,7 @@ with {CONNECT_SOON} as cluster, cluster.open_ioctx(change["pool"]) as context:
 """
 
 
-class ImageFact(BaseModel):
+class ImageFact(Model):
     """An image of the cluster, and a fact on it."""
 
     model_config = ConfigDict(frozen=True)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.connecting import CONNECT, CONNECT_SOON
 from grampus.ceph.rbd import HEADER_METADATA, METADATA_PREFIX
 from grampus.ceph.trash import TRASH_IDS
+from grampus.core.models import Model
 
 # One fact, asked for by its name: python3-rbd 20.2 lists keys beside the wrong values as soon as
 # one value is empty.
@@ -103,7 +104,7 @@ LIST_TIMEOUT_S = 600.0
 NOTE_TIMEOUT_S = 60.0
 
 
-class FoundImage(BaseModel):
+class FoundImage(Model):
     """An image of the cluster, with what was noted on it."""
 
     model_config = ConfigDict(frozen=True)
@@ -117,7 +118,7 @@ class FoundImage(BaseModel):
     noted: str | None  # None: nothing, so it is not ours
 
 
-class ImageNote(BaseModel):
+class ImageNote(Model):
     """What is to be noted on an image, which is named, or known by its id (also in the trash)."""
 
     model_config = ConfigDict(frozen=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.connecting import CONNECT
 from grampus.ceph.namespaces import split_image
+from grampus.core.models import Model
 
 # librbd tells what is allocated from the image's object map, without reading data. All layers over
 # one connection: `rbd` connects anew for each image and each snapshot.
@@ -74,7 +75,7 @@ print(json.dumps(found))
 LIST_TIMEOUT_S = 600.0
 
 
-class ImageLayer(BaseModel):
+class ImageLayer(Model):
     """The objects of one image, without those of its parent."""
 
     model_config = ConfigDict(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.connecting import CONNECT
@@ -15,6 +15,7 @@ from grampus.ceph.ports import CommandOutput
 from grampus.ceph.rbd import HEADER_METADATA, METADATA_PREFIX
 from grampus.ceph.reporting import Report, report_nowhere, run_reporting
 from grampus.core.errors import GrampusError
+from grampus.core.models import Model
 
 ENOENT, EBUSY, EEXIST, EINVAL = 2, 16, 17, 22
 # As ctime(3) writes it, whatever the locale.
@@ -112,7 +113,7 @@ with connect() as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
 """
 
 
-class RbdSnapshot(BaseModel):
+class RbdSnapshot(Model):
     """A snapshot as `rbd snap ls` shows it."""
 
     model_config = ConfigDict(frozen=True)
@@ -123,7 +124,7 @@ class RbdSnapshot(BaseModel):
     is_protected: bool
 
 
-class ParentImage(BaseModel):
+class ParentImage(Model):
     """The snapshot that a clone stands on, as `rbd info` shows it."""
 
     model_config = ConfigDict(frozen=True)
@@ -134,7 +135,7 @@ class ParentImage(BaseModel):
     is_in_trash: bool
 
 
-class ChildImage(BaseModel):
+class ChildImage(Model):
     """A clone of an image, as `rbd children` shows it."""
 
     model_config = ConfigDict(frozen=True)
@@ -144,7 +145,7 @@ class ChildImage(BaseModel):
     is_in_trash: bool
 
 
-class NewClone(BaseModel):
+class NewClone(Model):
     """What a new clone has that its parent has not."""
 
     model_config = ConfigDict(frozen=True)

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.ceph.cluster import CephCluster
 from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.models import Model
 from grampus.state.store import Store
 
 MARK = "grampus_bench"
@@ -30,7 +31,7 @@ _SECTION = "mon"
 _TAKEN = "true"
 
 
-class RemovalLeave(BaseModel):
+class RemovalLeave(Model):
     """That pools may be removed for a moment, and what the option was before (None: not set)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from typing import Literal, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.connecting import CONNECT
@@ -27,6 +27,7 @@ from grampus.ceph.rbd import EBUSY, ENOENT, GENTLY
 from grampus.ceph.reporting import Report, Watch, parse_done, run_reporting
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError
+from grampus.core.models import Model
 
 MigrationState = Literal[
     "preparing", "prepared", "executing", "executed", "aborting", "error", "unknown"
@@ -75,7 +76,7 @@ with connect() as cluster, cluster.open_ioctx(pool) as context:
 """
 
 
-class MigrationStatus(BaseModel):
+class MigrationStatus(Model):
     """A migration as its target shows it."""
 
     model_config = ConfigDict(frozen=True)

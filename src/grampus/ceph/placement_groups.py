@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
+
+from grampus.core.models import Model
 
 _WORD = 0xFFFFFFFF
 _GOLDEN_RATIO = 0x9E3779B9
 _BLOCK_BYTES = 12
 
 
-class PoolPlacement(BaseModel):
+class PoolPlacement(Model):
     """What decides where the objects of a pool go."""
 
     model_config = ConfigDict(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.connecting import CONNECT
@@ -14,6 +14,7 @@ from grampus.ceph.namespaces import ENTER_NAMESPACE, place_of, split_image
 from grampus.ceph.ports import CommandOutput
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import RefusedError
+from grampus.core.models import Model
 
 ENOENT, EBUSY, EEXIST = 2, 16, 17
 # How many objects are read or copied at once by what copies a whole image. rbd's own 10 keep the
@@ -124,7 +125,7 @@ print(json.dumps({{"locks": locks, "watchers": watchers}}))
 """
 
 
-class ImageInfo(BaseModel):
+class ImageInfo(Model):
     """An image as `rbd info` shows it."""
 
     model_config = ConfigDict(frozen=True)
@@ -137,7 +138,7 @@ class ImageInfo(BaseModel):
     flags: tuple[str, ...] = ()  # such as `object map invalid`
 
 
-class ImageLock(BaseModel):
+class ImageLock(Model):
     """The lock that a client holds on an image, as `rbd lock list` shows it, too."""
 
     model_config = ConfigDict(frozen=True)
@@ -147,7 +148,7 @@ class ImageLock(BaseModel):
     address: str  # address:port/nonce
 
 
-class ImageClients(BaseModel):
+class ImageClients(Model):
     """Who uses an image."""
 
     model_config = ConfigDict(frozen=True)

@@ -6,12 +6,13 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.connecting import CONNECT
 from grampus.ceph.placement_groups import PoolPlacement
 from grampus.core.errors import GrampusError
+from grampus.core.models import Model
 
 ScrubKind = Literal["deep-scrub", "repair"]
 # One connection for all of them: `ceph pg deep-scrub` takes a quarter of a second each.
@@ -28,7 +29,7 @@ with connect() as cluster:
 NO_SCRUB_FLAGS = ("noscrub", "nodeep-scrub")
 
 
-class ScrubbedGroup(BaseModel):
+class ScrubbedGroup(Model):
     """A placement group as it last reported."""
 
     model_config = ConfigDict(frozen=True)
@@ -54,7 +55,7 @@ class ScrubbedGroup(BaseModel):
         return "inconsistent" in self.state.split("+")
 
 
-class DamagedCopy(BaseModel):
+class DamagedCopy(Model):
     """What is wrong with one OSD's copy of an object."""
 
     model_config = ConfigDict(frozen=True)
@@ -63,7 +64,7 @@ class DamagedCopy(BaseModel):
     errors: tuple[str, ...]  # Ceph's own words, such as `read_error`
 
 
-class DamagedObject(BaseModel):
+class DamagedObject(Model):
     """An object whose copies are not all alike, as the last scrub saw it."""
 
     model_config = ConfigDict(frozen=True)

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from importlib import import_module
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from grampus.cli.composition.lab import LabSession
 from grampus.cli.composition.session import Session
 from grampus.core.errors import GrampusError
+from grampus.core.models import Model
 from grampus.databases.catalogue import KIND_PREFIX
 from grampus.state.home_space import HOME_FULL
 from grampus.state.locks import hold_lock
@@ -75,7 +76,7 @@ def keep_touched_binlogs(session: Session) -> None:
         session.progress.note(f"Binary logs of {', '.join(names)} were not checked: {error}")
 
 
-class BinlogLooks(BaseModel):
+class BinlogLooks(Model):
     """When commands last looked at the binary logs of databases, by name, as far as that matters.
 
     Losing one, or having one of a former database of that name, moves a look by minutes.

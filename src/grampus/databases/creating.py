@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import ConfigDict, model_validator
 
+from grampus.core.models import Model
 from grampus.core.units import format_bytes
 from grampus.databases.database_work import DatabaseWork, discard
 from grampus.databases.kinds import DatabaseOperation, new_identity
@@ -17,7 +18,7 @@ from grampus.state.operations import Step
 from grampus.volumes.model import CloneSource
 
 
-class CreateOrder(BaseModel):
+class CreateOrder(Model):
     """A creation as its steps need it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -7,9 +7,10 @@ import string
 from collections.abc import Callable
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, SecretStr, field_serializer
+from pydantic import ConfigDict, Field, SecretStr, field_serializer
 
 from grampus.core.errors import GrampusError
+from grampus.core.models import Model
 from grampus.databases.accounts import decide_user_name
 from grampus.databases.model import FlavourName
 from grampus.state.home import SharedPart
@@ -20,7 +21,7 @@ PASSWORD_LENGTH = 28  # of 62 characters each: 166 bits
 _PASSWORD_ALPHABET = string.ascii_letters + string.digits
 
 
-class Credentials(BaseModel):
+class Credentials(Model):
     """The accounts of one database."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -35,7 +36,7 @@ class Credentials(BaseModel):
         return value.get_secret_value()
 
 
-class Authority(BaseModel):
+class Authority(Model):
     """A certificate authority that goes on signing."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -48,13 +49,15 @@ class Authority(BaseModel):
         return value.get_secret_value()
 
 
-class KeptCertificates(BaseModel):
+class KeptCertificates(Model):
     """Copies of the files of a server's certificates, by name: its host may be lost."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     tls: dict[str, SecretStr]
-    next_tls: dict[str, SecretStr] = {}  # those that are coming into use, while they rotate
+    next_tls: dict[str, SecretStr] = Field(
+        default_factory=dict
+    )  # those that are coming into use, while they rotate
 
     @field_serializer("tls", "next_tls", when_used="json")
     def _reveal(self, value: dict[str, SecretStr]) -> dict[str, str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, SecretStr
+from pydantic import ConfigDict, Field, SecretStr
 
+from grampus.core.models import Model
 from grampus.databases.backup.decide_schedule import BackupSchedule, BackupState
 from grampus.databases.growth.growth_rule import GrowthRule, GuardState
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
@@ -50,7 +51,7 @@ def held_port(port: int) -> str:
     return f":{port}"
 
 
-class DatabaseSpec(BaseModel):
+class DatabaseSpec(Model):
     """A database as asked for, with everything decided that its steps need."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -72,8 +73,10 @@ class DatabaseSpec(BaseModel):
     max_lag_ms: int = DEFAULT_MAX_LAG_MS  # of its volume, with the write path `cache` alone
     journal_memory_bytes: int | None = None  # of its volume; None: the default
     encryption: EncryptionName | None = None  # of its volume, from its creation on
-    parameters: dict[str, str] = {}  # the server's, as its user set them, beside Grampus's own
-    labels: dict[str, str] = {}  # whatever its user wants to find it by
+    parameters: dict[str, str] = Field(
+        default_factory=dict
+    )  # the server's, as its user set them, beside Grampus's own
+    labels: dict[str, str] = Field(default_factory=dict)  # whatever its user wants to find it by
     replica_of: str | None = None  # the database that it follows, read-only; None: it follows none
     renew_every_s: int | None = None  # how often a replica is made anew; None: never by schedule
     # Of a replica: the address of the read-only endpoint that it may be behind, which its
@@ -107,7 +110,7 @@ class DatabaseSpec(BaseModel):
         )
 
 
-class _AddressOrPort(BaseModel):
+class _AddressOrPort(Model):
     """What listens beside a database: at an address of its own, or at a port of its host's."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -146,7 +149,7 @@ class ReadEndpoint(_AddressOrPort):
         return database_port if self.port is None else self.port
 
 
-class PrimaryStart(BaseModel):
+class PrimaryStart(Model):
     """A start of a primary: what it committed first after it, as its binary log tells."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -155,7 +158,7 @@ class PrimaryStart(BaseModel):
     firsts: tuple[tuple[str, int, str], ...]  # source, number and stamp, as `histories.Commit`
 
 
-class NotedEvent(BaseModel):
+class NotedEvent(Model):
     """A scheduled event of a primary, as it was seen."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -165,7 +168,7 @@ class NotedEvent(BaseModel):
     is_enabled: bool
 
 
-class PromotedEvents(BaseModel):
+class PromotedEvents(Model):
     """Scheduled events of a database that was promoted, by what its primary had done with them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -176,7 +179,7 @@ class PromotedEvents(BaseModel):
     unknown: tuple[str, ...] = ()  # still disabled, since nobody knows whether they ran there
 
 
-class ReplicaHistory(BaseModel):
+class ReplicaHistory(Model):
     """What comparisons of a replica with its primary found, since it was last filled."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -193,7 +196,7 @@ class ReplicaHistory(BaseModel):
     events: tuple[NotedEvent, ...] = ()  # of its primary, when that was asked last
 
 
-class DatabaseRecord(BaseModel):
+class DatabaseRecord(Model):
     """A database that exists, or is being made or removed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -206,7 +209,9 @@ class DatabaseRecord(BaseModel):
     phase: DatabasePhase = "ready"
     desired: DesiredState = "running"  # what a restart of its host brings back
     last_move_pause_ms: int | None = None  # how long nobody could write while it was moved
-    started_parameters: dict[str, str] = {}  # those that its server was last started with
+    started_parameters: dict[str, str] = Field(
+        default_factory=dict
+    )  # those that its server was last started with
     snapshot_schedule: SnapshotSchedule | None = None
     backup_schedule: BackupSchedule | None = None
     last_verification: VerificationSummary | None = None
@@ -224,7 +229,7 @@ class DatabaseRecord(BaseModel):
     id: str = ""
 
 
-class TrashedDatabase(BaseModel):
+class TrashedDatabase(Model):
     """A database in the trash, with all that it takes to have it back."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -264,7 +269,7 @@ class ScratchOrder(ScratchSpec):
         return ScratchSpec(**{name: getattr(self, name) for name in ScratchSpec.model_fields})
 
 
-class LeftInstance(BaseModel):
+class LeftInstance(Model):
     """What a database left on a host that was lost: cleared away once the host is back."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -280,7 +285,7 @@ class LeftInstance(BaseModel):
         return f"{self.spec.host}/{self.spec.name}"
 
 
-class HostMaintenance(BaseModel):
+class HostMaintenance(Model):
     """A host that is worked on: it gets no databases, and the controller takes none from it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -290,7 +295,7 @@ class HostMaintenance(BaseModel):
     reason: str = ""  # as its user gave it
 
 
-class OpenedReplica(BaseModel):
+class OpenedReplica(Model):
     """A replica whose server lets Grampus write to it now, or did when a command was killed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -299,7 +304,7 @@ class OpenedReplica(BaseModel):
     id: str  # of the database: a later one of that name is left alone
 
 
-class Announcement(BaseModel):
+class Announcement(Model):
     """Where clients find a database; it holds no secret."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -311,7 +316,7 @@ class Announcement(BaseModel):
     port: int
 
 
-class Announced(BaseModel):
+class Announced(Model):
     """What the hook was told last of one database, and why it could not be told more."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -331,7 +336,7 @@ class Announced(BaseModel):
         return self.model_copy(update={what: told, "problem": "", "failed_at": None})
 
 
-class WritePathChange(BaseModel):
+class WritePathChange(Model):
     """A change of a database's write path, as its steps need it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -343,7 +348,7 @@ class WritePathChange(BaseModel):
     restarts: bool  # it shall run, so it is stopped before the change and started after it
 
 
-class Endpoint(BaseModel):
+class Endpoint(Model):
     """How a client reaches an instance."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -9,8 +9,9 @@ import re
 from datetime import datetime, timedelta
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from grampus.core.models import Model
 from grampus.databases.layout import server_daemon_name
 from grampus.hosts.port import DaemonStatus, Host
 
@@ -34,7 +35,7 @@ _ABORTED = re.compile(r"Aborting|Giving up|Assertion failure|\[FATAL\]|Fatal err
 _BEGAN = re.compile(r"starting as process|Starting MariaDB|MY-015015|MY-010116")
 
 
-class ServerEnd(BaseModel):
+class ServerEnd(Model):
     """How a server ended."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -43,7 +44,7 @@ class ServerEnd(BaseModel):
     said: str = ""  # the last lines of its log that say why; without anything secret
 
 
-class ServerFailure(BaseModel):
+class ServerFailure(Model):
     """A server that should run and does not, as the controller knows it."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")

@@ -17,7 +17,7 @@ import json
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.connecting import CONNECT
@@ -27,6 +27,7 @@ from grampus.ceph.placement_groups import decide_group
 from grampus.ceph.scrubs import Scrubs
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.core.models import Model
 from grampus.core.progress import Progress
 from grampus.hosts.any_host import AnyReachableHost
 from grampus.hosts.lab_host import LabFleet
@@ -105,7 +106,7 @@ class FlippedBit:
     offset_bytes: int  # of its byte on the device
 
 
-class NotedFlip(BaseModel):
+class NotedFlip(Model):
     """A flip as it is noted beside its OSD."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

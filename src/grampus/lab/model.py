@@ -8,9 +8,10 @@ import re
 import uuid
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.core.errors import UsageError
+from grampus.core.models import Model
 from grampus.core.units import GIB
 from grampus.hosts.media import MediaName
 from grampus.state.home import Home
@@ -29,7 +30,7 @@ FIRST_DATABASE_ADDRESS = 100
 LAST_DATABASE_ADDRESS = 249
 
 
-class LabSpec(BaseModel):
+class LabSpec(Model):
     """A lab, with everything decided that bringing it up needs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

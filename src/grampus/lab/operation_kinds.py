@@ -9,15 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from grampus.core.models import Model
 from grampus.lab.model import LabSpec
 from grampus.lab.osd_set import OsdSet
 from grampus.operations.operation_type import OperationType
 from grampus.state.operations import Operation, Step
 
 
-class LabUpOrder(BaseModel):
+class LabUpOrder(Model):
     """A start of a lab; `is_new`: it never was up, so it is taken away when that fails."""
 
     model_config = ConfigDict(frozen=True)
@@ -26,7 +27,7 @@ class LabUpOrder(BaseModel):
     is_new: bool
 
 
-class LabDownOrder(BaseModel):
+class LabDownOrder(Model):
     """The end of a lab; `keep`: its data stay."""
 
     model_config = ConfigDict(frozen=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from grampus.core.models import Model
 from grampus.core.units import format_bytes
 from grampus.hosts.media import MediaName, WalDbMediaName
 from grampus.lab.model import DATABASE_POOL
@@ -15,7 +16,7 @@ OSD_SET_RECORD = "lab-osd-set"
 ObjectStoreName = Literal["bluestore", "filestore"]
 
 
-class OsdSet(BaseModel):
+class OsdSet(Model):
     """OSDs alike, as many on each host, under a CRUSH root of their own.
 
     `size_bytes` is that of each OSD. `cores_per_host` is shared evenly by the set's OSDs of a

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Generic, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.core.clock import Clock
 from grampus.core.errors import NotFoundError, UsageError
+from grampus.core.models import Model
 from grampus.core.progress import Progress
 from grampus.hosts.lab_host import LabFleet
 from grampus.lab.images.cache import HostImages
@@ -26,7 +27,7 @@ from grampus.state.operations import Step
 from grampus.state.store import Store
 
 
-class PartSpec(BaseModel):
+class PartSpec(Model):
     """A part of a lab, with all that starting it needs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

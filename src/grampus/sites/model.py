@@ -8,9 +8,10 @@ import re
 from datetime import datetime
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from grampus.core.errors import UsageError
+from grampus.core.models import Model
 from grampus.state.home import Home
 
 SITE_RECORD = "site"
@@ -30,7 +31,7 @@ _PORTS = re.compile(r"(?P<first>\d{1,5})-(?P<last>\d{1,5})", re.ASCII)
 _RANGE = re.compile(r"(?P<first>\d+\.\d+\.\d+\.\d+)-(?P<last>\d+)", re.ASCII)
 
 
-class SiteSpec(BaseModel):
+class SiteSpec(Model):
     """A site, as it was adopted."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -70,7 +71,7 @@ class SiteSpec(BaseModel):
         return parse_port_range(self.ports) if self.ports else []
 
 
-class SiteHostSpec(BaseModel):
+class SiteHostSpec(Model):
     """A host of a site, and how commands reach it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -91,7 +92,7 @@ class SiteHostSpec(BaseModel):
     version: str = ""  # of the Grampus that added it, or upgraded it last
 
 
-class ControllerEpoch(BaseModel):
+class ControllerEpoch(Model):
     """One epoch of a site, and who began it; see `epochs.py`."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -104,7 +105,7 @@ class ControllerEpoch(BaseModel):
     why: str = ""  # it began
 
 
-class SiteMachine(BaseModel):
+class SiteMachine(Model):
     """A machine that works on a site, by the id of its copy of the state."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from cryptography.fernet import Fernet, InvalidToken
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from grampus.core.errors import GrampusError, UsageError
+from grampus.core.models import Model
 from grampus.state.home import Home, read_if_there, write_atomically
 from grampus.state.keys import KeptKey, KeyKind
 
@@ -54,7 +55,7 @@ class SiteKey(KeptKey):
         return Fernet(base64.urlsafe_b64encode(self.derive(_PURPOSE)))
 
 
-class JoinFile(BaseModel):
+class JoinFile(Model):
     """What another machine needs to join a site: a file of mode 0600."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

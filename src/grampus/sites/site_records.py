@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.core.errors import RefusedError, not_found
+from grampus.core.models import Model
 from grampus.sites.model import (
     MACHINE_RECORD,
     SITE_HOST_RECORD,
@@ -18,7 +19,7 @@ from grampus.sites.model import (
 from grampus.state.store import Store
 
 
-class _Stored(BaseModel):
+class _Stored(Model):
     """Of any record in a site, which pool it is in; what is in none has no such field.
 
     A deleted database has the records of the database and of its volume in its own.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from grampus.core.models import Model
 from grampus.hosts.remote.host_parts import HostParts
 from grampus.operations.operation_type import OperationType
 from grampus.sites.host_images import ImageCopy
@@ -15,7 +16,7 @@ from grampus.state.operations import Step
 KIND_PREFIX = "host."
 
 
-class PartsDocument(BaseModel):
+class PartsDocument(Model):
     """What a host has of Grampus, as `HostParts`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -40,7 +41,7 @@ class PartsDocument(BaseModel):
         )
 
 
-class HostUpgradeOrder(BaseModel):
+class HostUpgradeOrder(Model):
     """An upgrade, with all that its steps need."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -17,8 +17,9 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, ValidationError
 
+from grampus.core.models import Model
 from grampus.state.home import write_atomically
 from grampus.state.store import Store
 
@@ -37,7 +38,7 @@ _DOUBT = "DELETE FROM confirmed"
 StateAge = Literal["current", "older"]
 
 
-class Generation(BaseModel):
+class Generation(Model):
     """A moment in the history of a state."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")

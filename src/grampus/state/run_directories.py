@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from grampus.core.errors import not_found
+from grampus.core.models import Model
 
 RUN_FILE = "run.json"
 
 
-class _AnyKind(BaseModel):
+class _AnyKind(Model):
     model_config = ConfigDict(extra="ignore")
 
     kind: object = None

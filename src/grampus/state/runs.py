@@ -23,6 +23,7 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from grampus.core.models import Model
 from grampus.state.home import write_atomically
 from grampus.state.run_directories import RunDirectories
 
@@ -33,7 +34,7 @@ ArmName = Literal["ceph", "local"]
 SampleT = TypeVar("SampleT", bound=BaseModel)
 
 
-class Frozen(BaseModel):
+class Frozen(Model):
     """An immutable value that refuses unknown fields, so that a schema change is noticed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -304,7 +305,7 @@ class RunArchive:
         return _read_lines(self.resources_file(run_id), ResourceSample)
 
 
-class _Kind(BaseModel):
+class _Kind(Model):
     """What tells one kind of run from the other; everything else is left to its own model."""
 
     model_config = ConfigDict(extra="ignore")

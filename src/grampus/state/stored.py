@@ -8,8 +8,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, RootModel
+from pydantic import ConfigDict, RootModel
 
+from grampus.core.models import Model
 from grampus.state.store import Store
 
 _OF_LAB = "SELECT kind, name, body FROM records WHERE lab = ? ORDER BY kind, name"
@@ -19,7 +20,7 @@ _OF_KINDS = (
 )
 
 
-class StoredRecord(BaseModel):
+class StoredRecord(Model):
     """One record."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError
+from grampus.core.models import Model
 from grampus.state.store import Store
 
 FIRST_WAIT_S = 30.0
@@ -21,7 +22,7 @@ MOST_WAIT_S = 1800.0
 _KIND = "unsettled-work"
 
 
-class Unsettled(BaseModel):
+class Unsettled(Model):
     """The last attempt to settle something."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from datetime import timedelta
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.ceph.scrubs import DamagedObject, ScrubbedGroup
+from grampus.core.models import Model
 
 # A deep scrub reads every byte of a group on each of its OSDs. What one OSD of a small lab does
 # while databases run on it (20 MB/s) is slow for any other; so is a minute for each group.
@@ -21,7 +22,7 @@ REPEAT_AFTER_S = 30.0
 MOST_PER_OSD = 6
 
 
-class WrongMap(BaseModel):
+class WrongMap(Model):
     """A snapshot that was read as if objects of it were not there, until its map was made anew."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -30,7 +31,7 @@ class WrongMap(BaseModel):
     objects: int  # that are there, and were not in its object map
 
 
-class ScrubReport(BaseModel):
+class ScrubReport(Model):
     """What a deep scrub of a volume found, and what a repair did about it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -7,12 +7,13 @@ second fact can always be opened, and one without is formatted again.
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, SecretStr
+from pydantic import ConfigDict, SecretStr
 
 from grampus.ceph.encryption import RbdEncryption
 from grampus.ceph.image_snapshots import NewClone
 from grampus.ceph.rbd import IDENTITY_FACT, RbdImages
 from grampus.core.errors import GrampusError
+from grampus.core.models import Model
 from grampus.volumes.decide_encryption import (
     ENCRYPTION_FACT,
     ENCRYPTION_FACTS,
@@ -29,7 +30,7 @@ from grampus.volumes.volume_keys import (
 )
 
 
-class MasterKeyUse(BaseModel):
+class MasterKeyUse(Model):
     """The master key that an encrypted volume needs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -21,12 +21,13 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.ceph.cluster import BLOCKLIST_EXPIRE_S, CephCluster
 from grampus.ceph.rbd import RbdImages
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.models import Model
 from grampus.hosts.port import Fleet
 from grampus.state.operations import Step
 from grampus.volumes.decide_clients import decide_fence_targets
@@ -39,7 +40,7 @@ from grampus.volumes.write_paths import parse_journal_facts
 UNWATCH_TIMEOUT_S = 45.0
 
 
-class FenceOrder(BaseModel):
+class FenceOrder(Model):
     """A fence as it is journaled: everything decided, so that it can be finished by anybody."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

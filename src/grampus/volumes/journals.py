@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from grampus.ceph.rbd import RbdImages
 from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.models import Model
 from grampus.hosts.port import Fleet, Host, HostUnreachableError
 from grampus.state.operations import Step
 from grampus.volumes import journal_damage
@@ -36,7 +37,7 @@ REPLAY_TIMEOUT_S = 600.0
 REMOVE_TIMEOUT_S = 120.0
 
 
-class Replayed(BaseModel):
+class Replayed(Model):
     """What a replay brought into the image; nothing when there was nothing to bring."""
 
     model_config = ConfigDict(frozen=True)
@@ -46,7 +47,7 @@ class Replayed(BaseModel):
     given_up: str | None = None  # what a damaged journal has lost, if that was accepted
 
 
-class ReplayOrder(BaseModel):
+class ReplayOrder(Model):
     """A replay as it is journaled."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

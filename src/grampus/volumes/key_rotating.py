@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.ceph.cluster import CephCluster
+from grampus.core.models import Model
 from grampus.hosts.port import Fleet
 from grampus.state.operations import Step
 from grampus.volumes.exchanging import Exchanging
@@ -12,7 +13,7 @@ from grampus.volumes.places import keyring_file
 from grampus.volumes.records import VolumeRecords
 
 
-class RotateKeyOrder(BaseModel):
+class RotateKeyOrder(Model):
     """A rotation as it is journaled. It holds no key: the state is no secret."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

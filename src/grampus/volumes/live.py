@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from grampus.core.errors import GrampusError
+from grampus.core.models import Model
 from grampus.volumes.model import WritePath
 
 # In these the device answers every request with an error: it has to be attached anew.
@@ -19,7 +20,7 @@ SILENCE_MS = 5000.0
 SERVING_STATES = frozenset({"running", "paused", "quiesced", "detached", "stalled"})
 
 
-class KindStatistics(BaseModel):
+class KindStatistics(Model):
     """Requests of one kind (read, write, ...) since the daemon started."""
 
     model_config = ConfigDict(frozen=True)
@@ -32,7 +33,7 @@ class KindStatistics(BaseModel):
     p99_us: float | None
 
 
-class JournalStatus(BaseModel):
+class JournalStatus(Model):
     """A write journal now. Batches are counted from the first of the volume."""
 
     model_config = ConfigDict(frozen=True)
@@ -72,7 +73,7 @@ class JournalStatus(BaseModel):
         return self.silent_ms / 1000
 
 
-class JournalCounts(BaseModel):
+class JournalCounts(Model):
     """What a write journal has done since it was opened; 0 also for what volumed does not count."""
 
     model_config = ConfigDict(frozen=True)
@@ -112,7 +113,7 @@ class JournalCounts(BaseModel):
         return writes / self.changes if self.changes else None
 
 
-class ReadCacheStatus(BaseModel):
+class ReadCacheStatus(Model):
     """The read cache on the host's own disk, counted since the volume was opened."""
 
     model_config = ConfigDict(frozen=True)
@@ -136,7 +137,7 @@ class ReadCacheStatus(BaseModel):
         return self.hits / reads if reads else None
 
 
-class LiveVolume(BaseModel):
+class LiveVolume(Model):
     """State and statistics of a living attachment.
 
     `state` is volumed's own word, or `dead` when no daemon answers.
@@ -161,7 +162,7 @@ class LiveVolume(BaseModel):
     journal: JournalStatus | None = None
     journal_counts: JournalCounts | None = None  # from the statistics
     read_cache: ReadCacheStatus | None = None
-    kinds: dict[str, KindStatistics] = {}
+    kinds: dict[str, KindStatistics] = Field(default_factory=dict)
 
     @property
     def is_silent(self) -> bool:

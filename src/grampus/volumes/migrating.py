@@ -10,7 +10,7 @@ cluster that is full gives no client an answer, and the copy is what it can do w
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.erasure_pools import data_pool_of
@@ -22,6 +22,7 @@ from grampus.ceph.rbd import RbdImages
 from grampus.ceph.reporting import Watch
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.models import Model
 from grampus.core.progress import Progress
 from grampus.state.operations import Step
 from grampus.volumes.asking import Asking
@@ -51,7 +52,7 @@ COPY_STEP = "copy"
 LOOK_EVERY_S = 5.0
 
 
-class MigrateOrder(BaseModel):
+class MigrateOrder(Model):
     """A migration as it is journaled."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from grampus.core.models import Model
 from grampus.core.units import MIB
 
 DriverName = Literal["krbd", "volumed", "nbd", "qsd"]
@@ -31,7 +32,7 @@ DEFAULT_MAX_LAG_MS = 100
 DEFAULT_JOURNAL_MEMORY_BYTES = 256 * MIB  # as volumed itself chooses
 
 
-class VolumeSpec(BaseModel):
+class VolumeSpec(Model):
     """A volume as asked for."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -61,7 +62,7 @@ class VolumeSpec(BaseModel):
     identity: str = ""
 
 
-class LocalLog(BaseModel):
+class LocalLog(Model):
     """The directory of a volume on a host: its log, logs set aside, and its read cache."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -70,7 +71,7 @@ class LocalLog(BaseModel):
     state: LocalLogState = "current"
 
 
-class Attachment(BaseModel):
+class Attachment(Model):
     """Where and how a volume is attached."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -85,7 +86,7 @@ class Attachment(BaseModel):
     transport: str | None = None  # volumed's, as it runs: `uring` or `classic`
 
 
-class FencedAttachment(BaseModel):
+class FencedAttachment(Model):
     """An attachment that a fence took away from its host, and that is not cleared away there yet.
 
     What is left of it (mount, block device, daemon) fails every request.
@@ -100,7 +101,7 @@ class FencedAttachment(BaseModel):
     expires_at: datetime  # when the cluster forgets the blocklist entries
 
 
-class CloneSource(BaseModel):
+class CloneSource(Model):
     """The snapshot that an image is a clone of."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -110,7 +111,7 @@ class CloneSource(BaseModel):
     snapshot: str
 
 
-class SnapshotInfo(BaseModel):
+class SnapshotInfo(Model):
     """A snapshot of a volume."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -124,7 +125,7 @@ class SnapshotInfo(BaseModel):
     protected: bool = False
 
 
-class MeasuredSnapshots(BaseModel):
+class MeasuredSnapshots(Model):
     """A volume's snapshots with what each added, and what was written after the newest."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -134,7 +135,7 @@ class MeasuredSnapshots(BaseModel):
     since_last_bytes: int | None = None
 
 
-class Lineage(BaseModel):
+class Lineage(Model):
     """Where an image comes from, and what comes from it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -145,7 +146,7 @@ class Lineage(BaseModel):
     children: tuple[str, ...] = ()
 
 
-class Migration(BaseModel):
+class Migration(Model):
     """A volume's way to another pool, from before it begins until nothing is left of it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -160,7 +161,7 @@ class Migration(BaseModel):
     copied: float = 0.0
 
 
-class VolumeRecord(BaseModel):
+class VolumeRecord(Model):
     """A volume as it stands."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

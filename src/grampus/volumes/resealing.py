@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.image_facts import ImageFact, exchange_fact, observe_fact
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.core.models import Model
 from grampus.operations.operation_type import OperationType
 from grampus.operations.runner import OperationRunner, Subject
 from grampus.state.home import Home
@@ -37,7 +38,7 @@ _SUBJECT = "volumes"
 _KEYS_LOCK = "volume-keys"
 
 
-class RotateMasterOrder(BaseModel):
+class RotateMasterOrder(Model):
     """A rotation as it is journaled. It holds no key: the state is no secret."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -5,11 +5,12 @@ The volume's lock is held by the caller, wherever something is changed.
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.ceph.image_snapshots import RbdSnapshot, RbdSnapshots
 from grampus.ceph.rbd import RbdImages
 from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.models import Model
 from grampus.core.names import require_name
 from grampus.core.progress import Progress
 from grampus.operations.runner import OperationRunner
@@ -29,7 +30,7 @@ from grampus.volumes.records import VolumeRecords
 from grampus.volumes.write_paths import LOCAL_KEY
 
 
-class RollbackOrder(BaseModel):
+class RollbackOrder(Model):
     """A rollback as it is journaled."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.ceph.namespaces import place_of
 from grampus.ceph.trash import RbdTrash
 from grampus.core.errors import RefusedError
+from grampus.core.models import Model
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.creating import Creating
 from grampus.volumes.decide_identity import is_same_volume
@@ -19,7 +20,7 @@ from grampus.volumes.operations import VolumeOperations
 from grampus.volumes.records import VolumeRecords
 
 
-class TrashedVolume(BaseModel):
+class TrashedVolume(Model):
     """A volume as it was; its image is known by `image_id`, whatever it is called."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

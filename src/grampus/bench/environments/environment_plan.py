@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.bench.declared import canonical_json
 from grampus.bench.environments.osd_needs import OsdNeeds, decide_name_on
@@ -21,6 +21,7 @@ from grampus.bench.matrix.dimensions import Point, default_of
 from grampus.bench.matrix.workloads import WORKLOADS
 from grampus.bench.quick_plan import DATA_BYTES_PER_ROW, VOLUME_BYTES_PER_ROW
 from grampus.core.errors import RefusedError
+from grampus.core.models import Model
 from grampus.core.units import GIB, MIB, format_bytes
 from grampus.databases.request import MIN_MEMORY_BYTES
 from grampus.databases.settings import STATEMENT_BYTES, decide_server_settings
@@ -55,7 +56,7 @@ OBJECT_BYTES = 4 * MIB
 _SIZES = ("size_bytes", "memory_bytes", "max_connections", "chunk_bytes", "statements")
 
 
-class EnvironmentPlan(BaseModel):
+class EnvironmentPlan(Model):
     """An environment as it shall be, with what its cells need at most.
 
     `memory_bytes`, `max_connections`, `statements` (prepared ones, of all clients together),

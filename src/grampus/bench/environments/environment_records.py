@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.bench.environments.environment_plan import NO_CODE, EnvironmentPlan
 from grampus.bench.environments.osd_needs import OsdNeeds
+from grampus.core.models import Model
 
 # States of earlier releases have records of this kind: the word stays.
 ENVIRONMENT_RECORD = "bench-stand"
@@ -21,7 +22,7 @@ BUDGET_RECORD = "bench-budget"
 BUDGET = "hosts"
 
 
-class BenchEnvironment(BaseModel):
+class BenchEnvironment(Model):
     """An environment and the pool that it is in, written before anything of it is made.
 
     `ready`: all members are there with their data.
@@ -34,7 +35,7 @@ class BenchEnvironment(BaseModel):
     ready: bool = False
 
 
-class BenchPool(BaseModel):
+class BenchPool(Model):
     """A pool that was not there before an environment needed it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -45,7 +46,7 @@ class BenchPool(BaseModel):
     erasure_code: str = NO_CODE  # of the data of its images, or of itself
 
 
-class BenchOsdSet(BaseModel):
+class BenchOsdSet(Model):
     """OSDs that cells need beside those of the place, written before any of them is made."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,7 +54,7 @@ class BenchOsdSet(BaseModel):
     needs: OsdNeeds
 
 
-class BenchQuiet(BaseModel):
+class BenchQuiet(Model):
     """What was switched off for a run and was on before, written before that."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -66,7 +67,7 @@ class BenchQuiet(BaseModel):
     pools: Mapping[str, str]  # those that scale by themselves, with their mode
 
 
-class BenchProfile(BaseModel):
+class BenchProfile(Model):
     """The tuning profile that the cluster has, or is on its way to, and what was there before any.
 
     `options` are those of OSDs that were set; `kernel` holds each host's sysctls. Not `applied`:
@@ -81,7 +82,7 @@ class BenchProfile(BaseModel):
     kernel: Mapping[str, Mapping[str, str]]
 
 
-class BenchBudget(BaseModel):
+class BenchBudget(Model):
     """The cores that groups of each host may use when no budget is imposed, by host and group.
 
     Those without a limit are left out.

@@ -6,13 +6,14 @@ import hashlib
 import math
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.bench.declared import canonical_json
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.dimensions import default_of
 from grampus.bench.matrix.workloads import WORKLOADS
 from grampus.core.errors import RefusedError
+from grampus.core.models import Model
 from grampus.core.units import GIB, MIB, format_bytes
 
 PREFIX = "bench-"
@@ -30,7 +31,7 @@ NEARLY_FULL_PERCENT = 85
 MAX_FILL_PERCENT = 90
 
 
-class OsdNeeds(BaseModel):
+class OsdNeeds(Model):
     """OSDs as a cell asks for them; names and values as those of the dimensions.
 
     `osd_bytes`: of each OSD, where it matters how much they take; else 0.

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from grampus.bench.latency.buckets import TOP_BUCKET
 from grampus.bench.latency.histogram import HistogramError, LatencyHistogram, Span
 from grampus.core.errors import GrampusError
+from grampus.core.models import Model
 
 FORMAT = "grampus-latency"
 VERSION = 1
@@ -28,7 +29,7 @@ VERSION = 1
 Natural = Annotated[int, Field(ge=0, strict=True)]
 
 
-class _Document(BaseModel):
+class _Document(Model):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: Literal["grampus-latency"]

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.bench.drivers.command import CephClient
 from grampus.bench.environments.environment_ports import EnvironmentPorts
@@ -42,6 +42,7 @@ from grampus.ceph.marked_pools import ALLOW_REMOVAL, MarkedPools
 from grampus.ceph.rbd import RbdImages
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError
+from grampus.core.models import Model
 from grampus.core.progress import Progress
 from grampus.hosts.port import Host
 from grampus.hosts.this_machine import ThisMachineAlone
@@ -53,7 +54,7 @@ CLUSTER = "cluster"
 UNSEEN = "The OSDs are on hosts that Grampus cannot look at, so nothing of them was watched."
 
 
-class OwnCluster(BaseModel):
+class OwnCluster(Model):
     """A cluster that benchmarks are run on. `token` is in the marks and names of their pools: two
     homes that measure one cluster leave each other's alone. `rule` is the CRUSH rule of those that
     are there."""

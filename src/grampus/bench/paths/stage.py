@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.bench.calm import is_drained
 from grampus.bench.drivers.fio_command import Device, RbdEngine
@@ -29,6 +29,7 @@ from grampus.bench.paths.plan import PathsPlan, decide_measures
 from grampus.bench.paths.suite import Measure, PathsSuite
 from grampus.bench.paths.write_paths import Keep, RoundSettings, WritePathLoad
 from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.models import Model
 from grampus.databases.credentials import CredentialFiles
 from grampus.hosts.port import Host
 from grampus.volumes.model import Attachment, VolumeRecord
@@ -48,7 +49,7 @@ NOT_PREPARED = "not-prepared"
 _CEPH_CONF = "/etc/ceph/ceph.conf"
 
 
-class BenchVolume(BaseModel):
+class BenchVolume(Model):
     """Says that the volume of that name is a benchmark's, which may remove it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

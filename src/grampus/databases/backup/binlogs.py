@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.core.clock import format_moment
 from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.models import Model
 from grampus.core.units import MIB
 from grampus.databases.backup.decide_chain import Backups, decide_chain
 from grampus.databases.backup.decide_schedule import ArchiveEnd, BinlogPlace, LeadingBackup
@@ -40,7 +41,7 @@ TAIL_BYTES = 4096
 IN_USE_AT, IN_USE_BIT = 4 + 17, 1
 
 
-class StretchFacts(BaseModel):
+class StretchFacts(Model):
     """Whose binary logs a stretch holds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,7 +51,7 @@ class StretchFacts(BaseModel):
     database_id: str = ""  # empty: an earlier release wrote this
 
 
-class Coverage(BaseModel):
+class Coverage(Model):
     """Everything that was committed before `until` is archived."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.core.errors import UsageError
 from grampus.core.intervals import format_interval, require_interval
+from grampus.core.models import Model
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.stretch_names import newest_stretch
 
@@ -16,7 +17,7 @@ MIN_EVERY_S, MAX_EVERY_S = 5 * 60, 31 * 86400
 MAX_FULL_EVERY_S = MAX_TEST_EVERY_S = 366 * 86400
 
 
-class BackupSchedule(BaseModel):
+class BackupSchedule(Model):
     """How often a database is backed up, where to, and what is kept."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -30,7 +31,7 @@ class BackupSchedule(BaseModel):
     object_lock_days: int | None = None  # nobody can delete a backup for so long; None: anybody can
 
 
-class BinlogPlace(BaseModel):
+class BinlogPlace(Model):
     """The binary log that a server was writing at a moment."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -40,7 +41,7 @@ class BinlogPlace(BaseModel):
     head: str | None = None  # digest of what the file begins with; None: of an earlier release
 
 
-class LeadingBackup(BaseModel):
+class LeadingBackup(Model):
     """A backup that binary logs lead on from: the newest that was taken of a running server."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -55,7 +56,7 @@ class LeadingBackup(BaseModel):
         return self.id.partition("/")[0] == name
 
 
-class ArchiveEnd(BaseModel):
+class ArchiveEnd(Model):
     """Where an archive of binary logs ended at a look; the next one begins there."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -65,7 +66,7 @@ class ArchiveEnd(BaseModel):
     last_piece: str | None = None  # the name of the newest piece, below the stretch
 
 
-class BackupState(BaseModel):
+class BackupState(Model):
     """What is remembered of a database's backups; the place itself knows better."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -99,7 +100,7 @@ class BackupState(BaseModel):
         return self.model_copy(update=moving)
 
 
-class ArchiveChecks(BaseModel):
+class ArchiveChecks(Model):
     """Up to when all was archived of each database, as `grampus serve` saw it last.
 
     Kept for all of them at once, since it moves every two seconds: nothing is restored by it.

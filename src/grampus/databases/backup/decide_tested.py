@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from grampus.core.models import Model
 from grampus.databases.verify.decide_scratch import TEST_LABEL, scratch_name
 from grampus.databases.verify.decide_tables import Table, show_table
 from grampus.databases.verify.model import TableCheck
@@ -27,7 +28,7 @@ LOG_PROBLEMS = frozenset(
 )
 
 
-class RestoreTest(BaseModel):
+class RestoreTest(Model):
     """A restore test of one backup, as it is kept beside it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

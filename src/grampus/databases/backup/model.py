@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict, Field
 
+from grampus.core.models import Model
 from grampus.databases.backup.decide_schedule import BinlogPlace
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.sealed_stream import StreamFacts
@@ -17,7 +18,7 @@ BackupKind = Literal["full", "incremental"]
 MANIFEST_FORMAT: Literal[1] = 1
 
 
-class BackedUpDatabase(BaseModel):
+class BackedUpDatabase(Model):
     """The database as it was, enough to make it again anywhere."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -32,7 +33,7 @@ class BackedUpDatabase(BaseModel):
     write_path: WritePath
     max_lag_ms: int
     journal_memory_bytes: int | None = None
-    parameters: dict[str, str] = {}  # the server's, as its user set them
+    parameters: dict[str, str] = Field(default_factory=dict)  # the server's, as its user set them
     encryption: EncryptionName | None = None  # of its volume, and so of the data in the backup
     user: str  # the account of whoever asked for it
     # What tells it from all others, whatever they are called. Empty: an earlier release wrote this.
@@ -46,7 +47,7 @@ class BackedUpDatabase(BaseModel):
         return (self.name, self.created_at) == (other.name, other.created_at)
 
 
-class BaseBackup(BaseModel):
+class BaseBackup(Model):
     """The backup that an incremental one stands on, and what exactly it must hold."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -55,7 +56,7 @@ class BaseBackup(BaseModel):
     plain_sha256: str
 
 
-class BackupManifest(BaseModel):
+class BackupManifest(Model):
     """A whole backup. Written last, so a backup without it is none."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -80,7 +81,7 @@ class BackupManifest(BaseModel):
     locked_until: datetime | None = None  # nobody can delete it before, in a bucket
 
 
-class BackupOrder(BaseModel):
+class BackupOrder(Model):
     """A backup as its steps need it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -102,7 +103,7 @@ class BackupOrder(BaseModel):
     lock_until: datetime | None = None  # None: the backup is not locked
 
 
-class ReplayOrder(BaseModel):
+class ReplayOrder(Model):
     """The binary logs to apply after a backup was restored."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -112,7 +113,7 @@ class ReplayOrder(BaseModel):
     first_file: str
 
 
-class RestoreOrder(BaseModel):
+class RestoreOrder(Model):
     """A restore into a new database, as its steps need it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.core.errors import UsageError
+from grampus.core.models import Model
 
 S3_SCHEME = "s3://"
 # The rules for names that every S3 service takes (Amazon S3, "Bucket naming rules").
 _S3_URL = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(?P<prefix>[^/].*))?")
 
 
-class TargetPlace(BaseModel):
+class TargetPlace(Model):
     """A place of backups, with what it takes to get in but a password."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.core.intervals import format_interval
+from grampus.core.models import Model
 from grampus.databases.backup.decide_schedule import BackupSchedule
 from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.step_ports import StepPorts
@@ -15,7 +16,7 @@ BACKUP_SCHEDULE_KEY = "backup-schedule"
 NO_SCHEDULE = "none"
 
 
-class BackupScheduleChange(BaseModel):
+class BackupScheduleChange(Model):
     """Another schedule, or none."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -24,8 +24,9 @@ from collections.abc import Iterator, Sequence
 import zstandard
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from grampus.core.models import Model
 from grampus.core.streams import ByteReader, ByteWriter
 from grampus.core.units import MIB
 from grampus.databases.backup.errors import damaged
@@ -44,7 +45,7 @@ _MAX_OVERHEAD_BYTES = 64 * 1024
 _COMPRESSION_LEVEL = 3
 
 
-class StreamFacts(BaseModel):
+class StreamFacts(Model):
     """What a sealed stream holds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

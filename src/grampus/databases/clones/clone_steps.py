@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from grampus.core.models import Model
 from grampus.databases.creating import copied_steps
 from grampus.databases.database_work import DatabaseWork, discard
 from grampus.databases.kinds import DatabaseOperation, new_identity
@@ -13,7 +14,7 @@ from grampus.state.operations import Step
 from grampus.volumes.model import CloneSource
 
 
-class CloneOrder(BaseModel):
+class CloneOrder(Model):
     """A clone as its steps need it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -25,7 +26,7 @@ class CloneOrder(BaseModel):
     takes_snapshot: bool  # for this clone alone: nobody sees it once the clone is made
 
 
-class FlattenOrder(BaseModel):
+class FlattenOrder(Model):
     """A database whose volume shall share nothing any more."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from grampus.core.models import Model
 from grampus.core.units import GIB, MIB, TIB
 from grampus.databases.model import FlavourName
 
@@ -26,7 +27,7 @@ _SIZE_CLASSES: tuple[tuple[int, str], ...] = (
 )
 
 
-class GoldenSpec(BaseModel):
+class GoldenSpec(Model):
     """A volume with an initialised data directory, to be cloned by new databases."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

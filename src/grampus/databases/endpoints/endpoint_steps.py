@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from grampus.core.models import Model
 from grampus.databases.endpoints.endpoint_work import EndpointWork
 from grampus.databases.endpoints.haproxy import Member
 from grampus.databases.kinds import DatabaseOperation
@@ -12,7 +13,7 @@ from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
 
 
-class EndpointOrder(BaseModel):
+class EndpointOrder(Model):
     """An endpoint as it shall be, as its steps need it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 from pathlib import PurePosixPath
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.core.clock import format_duration
 from grampus.core.errors import GrampusError, NotFoundError
+from grampus.core.models import Model
 from grampus.databases.database_work import SWITCH_CPUS, DatabaseWork, discard
 from grampus.databases.host_addresses import on_host_named, silence_server
 from grampus.databases.kept_certificates import place_certificates
@@ -25,7 +26,7 @@ from grampus.hosts.port import HostUnreachableError
 from grampus.state.operations import Step
 
 
-class FailoverOrder(BaseModel):
+class FailoverOrder(Model):
     """A failover, as its steps need it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -6,10 +6,11 @@ import re
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.core.clock import format_moment
 from grampus.core.errors import UsageError
+from grampus.core.models import Model
 from grampus.core.units import MIB, TIB, format_bytes, parse_bytes
 
 MIN_WHEN_PERCENT, MAX_WHEN_PERCENT = 10, 95
@@ -19,7 +20,7 @@ MAX_UP_TO_BYTES = 64 * TIB
 _PERCENT = re.compile(r"(?P<number>\d{1,3})\s*%", re.ASCII)
 
 
-class GrowthRule(BaseModel):
+class GrowthRule(Model):
     """Grow by `step` when the file system is `when_percent` full, never past `up_to_bytes`.
 
     Exactly one of the two steps is given; the percentage is of the volume's size at the time.
@@ -39,7 +40,7 @@ class GrowthRule(BaseModel):
         return size_bytes * (self.step_percent or 0) // 100
 
 
-class GuardState(BaseModel):
+class GuardState(Model):
     """What the guard did to a database, while that lasts.
 
     `closed`: nobody can write. `released`: its user was let write for a while, to make room.

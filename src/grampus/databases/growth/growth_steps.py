@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from grampus.core.models import Model
 from grampus.core.units import format_bytes
 from grampus.databases.administrator import Administrator, administrator_of
 from grampus.databases.changes import RESIZE
@@ -27,7 +28,7 @@ LOCK_WAIT_S = 5
 CLOSE_TIMEOUT_S = 15.0
 
 
-class GrowthChange(BaseModel):
+class GrowthChange(Model):
     """Another rule, or none."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -38,7 +39,7 @@ class GrowthChange(BaseModel):
     summary: str  # for the history
 
 
-class GrowOrder(BaseModel):
+class GrowOrder(Model):
     """A growth by rule: the database as it shall be."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -47,7 +48,7 @@ class GrowOrder(BaseModel):
     summary: str
 
 
-class GuardChange(BaseModel):
+class GuardChange(Model):
     """A database closed to writers, or opened to them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

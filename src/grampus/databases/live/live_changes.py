@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.core.errors import GrampusError
+from grampus.core.models import Model
 from grampus.core.units import format_bytes, format_cpus
 from grampus.databases.administrator import (
     REFUSALS,
@@ -35,7 +36,7 @@ from grampus.hosts.port import Limits
 from grampus.state.operations import Step
 
 
-class LimitsChange(BaseModel):
+class LimitsChange(Model):
     """A change of an instance's memory and CPUs, as its steps need it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,7 +53,7 @@ class LimitsChange(BaseModel):
         return self.changed.model_copy(update=update)
 
 
-class ParameterChange(BaseModel):
+class ParameterChange(Model):
     """A change of one of the server's parameters, as its steps need it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from grampus.core.models import Model
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
 
 
-class PoolChange(BaseModel):
+class PoolChange(Model):
     """A move to another pool or back, as its steps need it; the volume's has the rest."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

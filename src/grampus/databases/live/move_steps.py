@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 from pathlib import PurePosixPath
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.core.errors import GrampusError
+from grampus.core.models import Model
 from grampus.core.shell import in_one_shell
 from grampus.databases.certificates import AUTHORITIES, SERVER_CERTIFICATE, TLS_FILES
 from grampus.databases.credentials import render_option_file
@@ -32,7 +33,7 @@ from grampus.hosts.port import HostUnreachableError
 from grampus.state.operations import Step
 
 
-class Move(BaseModel):
+class Move(Model):
     """A switch to another host, as its steps need it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

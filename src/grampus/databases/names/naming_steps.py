@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from grampus.core.models import Model
 from grampus.databases.database_work import IMAGE_PREFIX, DatabaseWork
 from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.layout import database_directory
@@ -15,7 +16,7 @@ from grampus.databases.users.user_files import UserFiles
 from grampus.state.operations import Step
 
 
-class RenameOrder(BaseModel):
+class RenameOrder(Model):
     """A new name, as its steps need it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

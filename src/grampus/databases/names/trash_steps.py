@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.core.clock import format_moment
 from grampus.core.errors import NotFoundError
+from grampus.core.models import Model
 from grampus.databases.database_work import IMAGE_PREFIX, DatabaseWork
 from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.left_instances import note_left_volume, unless_lost
@@ -22,7 +23,7 @@ from grampus.databases.users.user_files import UserFiles
 from grampus.state.operations import Step
 
 
-class TrashOrder(BaseModel):
+class TrashOrder(Model):
     """A deletion that can be taken back, as its steps need it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -34,7 +35,7 @@ class TrashOrder(BaseModel):
     expires_at: datetime
 
 
-class RestoreOrder(BaseModel):
+class RestoreOrder(Model):
     """A database that is had back from the trash, as its steps need it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -45,7 +46,7 @@ class RestoreOrder(BaseModel):
     read_endpoint: ReadEndpoint | None = None
 
 
-class PurgeOrder(BaseModel):
+class PurgeOrder(Model):
     """The end of a database in the trash, as its steps need it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

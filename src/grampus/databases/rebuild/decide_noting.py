@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.ceph.image_notes import ImageNote
 from grampus.ceph.namespaces import split_image
+from grampus.core.models import Model
 from grampus.databases.records import LEFT_KIND, TRASHED_KIND
 from grampus.state.stored import StoredRecord
 from grampus.volumes.records import VOLUME_RECORD
@@ -16,7 +17,7 @@ from grampus.volumes.records import VOLUME_RECORD
 NOTED_KIND = "noted-records"
 
 
-class NotedRecords(BaseModel):
+class NotedRecords(Model):
     """The records that an image is noted in, as they stand on it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -25,7 +26,7 @@ class NotedRecords(BaseModel):
     records: tuple[StoredRecord, ...]
 
 
-class NotedDigest(BaseModel):
+class NotedDigest(Model):
     """What an image was last told, as a digest: it is not asked each time."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.core.errors import NotFoundError
 from grampus.core.intervals import format_interval
+from grampus.core.models import Model
 from grampus.databases.clones.clone_steps import CloneOrder, clone_steps
 from grampus.databases.creating import copied_steps
 from grampus.databases.database_work import DatabaseWork, discard
@@ -24,7 +25,7 @@ from grampus.state.operations import Step
 from grampus.volumes.model import CloneSource
 
 
-class AddOrder(BaseModel):
+class AddOrder(Model):
     """A new replica, as its steps need it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -33,7 +34,7 @@ class AddOrder(BaseModel):
     makes_endpoint: bool = False  # it is the first replica that its primary ever has
 
 
-class RemoveOrder(BaseModel):
+class RemoveOrder(Model):
     """The end of a replica, as its steps need it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -43,7 +44,7 @@ class RemoveOrder(BaseModel):
     leftover_snapshot: str | None = None  # of the primary, by a renewal that was given up
 
 
-class PromoteOrder(BaseModel):
+class PromoteOrder(Model):
     """A replica that becomes a database of its own, as its steps need it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -64,7 +65,7 @@ class PromoteOrder(BaseModel):
         return self.replica.model_copy(update=changes)
 
 
-class RenewOrder(BaseModel):
+class RenewOrder(Model):
     """A replica that is filled anew from its primary, as its steps need it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -9,10 +9,11 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.core.errors import UsageError
 from grampus.core.intervals import require_interval
+from grampus.core.models import Model
 from grampus.volumes.model import SnapshotInfo
 
 SCHEDULED_PREFIX = "auto-"
@@ -22,7 +23,7 @@ MAX_KEEP = 500  # RBD works with more, but each read of an image's header carrie
 _NAME_TIME = "%Y%m%d-%H%M%S"
 
 
-class SnapshotSchedule(BaseModel):
+class SnapshotSchedule(Model):
     """How often a database is snapshotted, and how many of these snapshots are kept."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.core.intervals import format_interval
+from grampus.core.models import Model
 from grampus.databases.database_work import DatabaseWork, discard
 from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.layout import plan_instance
@@ -22,7 +23,7 @@ SCHEDULE_KEY = "snapshot-schedule"
 NO_SCHEDULE = "none"
 
 
-class SnapshotOrder(BaseModel):
+class SnapshotOrder(Model):
     """A snapshot to take or remove."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -31,7 +32,7 @@ class SnapshotOrder(BaseModel):
     snapshot: str
 
 
-class SnapshotProtection(BaseModel):
+class SnapshotProtection(Model):
     """Whether a snapshot is to be protected."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -41,7 +42,7 @@ class SnapshotProtection(BaseModel):
     protected: bool
 
 
-class RollbackChange(BaseModel):
+class RollbackChange(Model):
     """A rollback, with all that its steps need."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,7 +54,7 @@ class RollbackChange(BaseModel):
     restarts: bool  # it shall run
 
 
-class ScheduleChange(BaseModel):
+class ScheduleChange(Model):
     """Another schedule, or none."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -12,9 +12,10 @@ from __future__ import annotations
 import contextlib
 from pathlib import PurePosixPath
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.core.errors import GrampusError
+from grampus.core.models import Model
 from grampus.core.shell import in_one_shell
 from grampus.databases.administrator import administrator_of
 from grampus.databases.certificates import (
@@ -44,7 +45,7 @@ from grampus.state.operations import Step
 _TLS_FAILED = "ERROR 2026"
 
 
-class RotateCertificatesOrder(BaseModel):
+class RotateCertificatesOrder(Model):
     """A rotation, as its steps need it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,7 +54,7 @@ class RotateCertificatesOrder(BaseModel):
     authority: str  # the new one's name, which no other of this database has
 
 
-class RetireCertificatesOrder(BaseModel):
+class RetireCertificatesOrder(Model):
     """A retirement, as its steps need it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from grampus.core.models import Model
 from grampus.databases.administrator import administrator_of
 from grampus.databases.database_work import DatabaseWork, discard
 from grampus.databases.instance import observe_daemon_state
@@ -21,7 +22,7 @@ from grampus.state.operations import Step
 SLOW_SHUTDOWN = "SET GLOBAL innodb_fast_shutdown = 0"
 
 
-class UpgradeOrder(BaseModel):
+class UpgradeOrder(Model):
     """An upgrade, with all that its steps need."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

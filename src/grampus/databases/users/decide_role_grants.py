@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.core.errors import NotFoundError, RefusedError, UsageError, suggest
+from grampus.core.models import Model
 from grampus.databases.model import FlavourName
 
 _MAX_LENGTH = 64  # of the name of a schema or table, in both servers
@@ -80,7 +81,7 @@ _GIVEN = re.compile(r"GRANT (?P<what>.+?) ON (?P<where>.+) TO (?P<role>.+)")
 _EXAMPLE = "Write the grant as 'read ON sales' or 'SELECT, INSERT ON sales.orders'."
 
 
-class RoleGrant(BaseModel):
+class RoleGrant(Model):
     """Privileges on one thing. Names are as the server has them: they are quoted in SQL."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError, suggest
+from grampus.core.models import Model
 from grampus.databases.model import FlavourName
 from grampus.databases.users.decide_role_grants import (
     RoleGrant,
@@ -36,7 +37,7 @@ _RESERVED = RESERVED_USER_NAMES | {"all", "default", *USER_ROLES}
 Account = tuple[str, str]  # name and host; MariaDB's roles have the host ''
 
 
-class RoleHolder(BaseModel):
+class RoleHolder(Model):
     """A user, or another role, that has a role."""
 
     model_config = ConfigDict(frozen=True)
@@ -46,7 +47,7 @@ class RoleHolder(BaseModel):
     at_login: bool  # active from login on; else once a client says SET ROLE
 
 
-class DatabaseRole(BaseModel):
+class DatabaseRole(Model):
     """A role that there is."""
 
     model_config = ConfigDict(frozen=True)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Literal, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.core.errors import GrampusError, RefusedError, UsageError
+from grampus.core.models import Model
 from grampus.databases.accounts import (
     TAKEN_USER_NAMES,
     render_kill_grant_if_there,
@@ -37,7 +38,7 @@ _WHAT: dict[UserRole, str] = {
 }
 
 
-class DatabaseUser(BaseModel):
+class DatabaseUser(Model):
     """An account that a client can log in with."""
 
     model_config = ConfigDict(frozen=True)

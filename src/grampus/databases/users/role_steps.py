@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from grampus.core.models import Model
 from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
@@ -37,7 +38,7 @@ from grampus.operations.operation_type import WhenCutOff
 from grampus.state.operations import Step
 
 
-class RoleOrder(BaseModel):
+class RoleOrder(Model):
     """A change of one role, as its steps need it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

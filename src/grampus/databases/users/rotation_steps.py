@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from grampus.core.models import Model
 from grampus.databases.credentials import Credentials
 from grampus.databases.database_work import DatabaseWork, discard
 from grampus.databases.kinds import DatabaseOperation
@@ -26,7 +27,7 @@ from grampus.databases.users.secret_statements import AccessDeniedError, secret_
 from grampus.state.operations import Step
 
 
-class RotateOrder(BaseModel):
+class RotateOrder(Model):
     """A rotation, as its steps need it. It holds no password: the state is no secret."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from grampus.core.models import Model
 from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
@@ -29,7 +30,7 @@ from grampus.operations.operation_type import WhenCutOff
 from grampus.state.operations import Step
 
 
-class UserOrder(BaseModel):
+class UserOrder(Model):
     """A change of one user, as its steps need it. It holds no password: the state is no secret."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from grampus.core.errors import NotFoundError, RefusedError
+from grampus.core.models import Model
 from grampus.databases.backup.decide_schedule import BackupSchedule, BackupState
 from grampus.databases.backup.decide_tested import RestoreTest
 from grampus.databases.backup.places import S3_SCHEME, TargetPlace
@@ -15,7 +16,7 @@ from grampus.databases.backup.places import S3_SCHEME, TargetPlace
 RestoreOutcome = Literal["good", "broken", "untried"]
 
 
-class RestoredBackup(BaseModel):
+class RestoredBackup(Model):
     """What became of the newest backup of a database."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -5,13 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
+
+from grampus.core.models import Model
 
 # `unchecked`: its engine knows no check, it was dropped meanwhile, or the server ended before it.
 TableOutcome = Literal["sound", "broken", "unchecked"]
 
 
-class TableCheck(BaseModel):
+class TableCheck(Model):
     """What CHECK TABLE said of one table."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -21,7 +23,7 @@ class TableCheck(BaseModel):
     said: str = ""  # the server's own words where it is not sound
 
 
-class VerificationSummary(BaseModel):
+class VerificationSummary(Model):
     """The last verification of a database, as it is kept with it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from grampus.core.models import Model
 from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.step_ports import StepPorts
 from grampus.databases.verify.model import VerificationSummary
 from grampus.state.operations import Step
 
 
-class VerifiedOrder(BaseModel):
+class VerifiedOrder(Model):
     """A verification that is over: nothing is left of it but to be noted."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -20,11 +20,12 @@ from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, RefusedError, not_found
 from grampus.core.failpoints import failpoint
+from grampus.core.models import Model
 from grampus.core.progress import Progress
 from grampus.lab.images.definition import Flavour, ImageDefinition, load_definitions
 from grampus.lab.images.failure import (
@@ -61,7 +62,7 @@ class HostImage:
     built_at: datetime
 
 
-class _Record(BaseModel):
+class _Record(Model):
     """image.json: all of an image but its place, so that GRAMPUS_HOME can be moved."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -8,9 +8,10 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import ConfigDict, Field, StringConstraints, ValidationError
 
 from grampus.core.errors import GrampusError
+from grampus.core.models import Model
 
 # Raise it when the builder itself makes another root out of the same definition.
 BUILDER_FORMAT = 1
@@ -21,7 +22,7 @@ Word = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9+.-]*$")]
 AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9_./+*-]+$")]
 
 
-class _Frozen(BaseModel):
+class _Frozen(Model):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 

@@ -7,10 +7,11 @@ import os
 import signal
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.models import Model
 from grampus.hosts.mounts import MOUNT_TABLE, ensure_unmounted_below, mounts_below
 from grampus.hosts.process import run_command
 from grampus.state.home import write_atomically
@@ -19,7 +20,7 @@ BUILDER_FILE = "builder.json"
 _REMOVAL_TRIES = 5
 
 
-class Builder(BaseModel):
+class Builder(Model):
     """The first process of a build, also its process group.
 
     A process number is reused in time; with the start time (ticks since boot, field 22 of

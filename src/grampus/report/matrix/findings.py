@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from grampus.core.errors import GrampusError
+from grampus.core.models import Model
 
 Value = str | int | float
 
 
-class Found(BaseModel):
+class Found(Model):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
