@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from grampus.core.errors import GrampusError
+from grampus.hosts.command_server import client, program
 from grampus.hosts.command_server.client import KEPT_SERVERS, CommandServers, render_request
-from grampus.hosts.command_server.program import ANSWER
 from grampus.hosts.port import CommandFailedError, CommandResult
 from grampus.hosts.process import ask_to_end, commands_at_work
 
@@ -89,6 +89,11 @@ def test_a_command_ends_as_if_it_had_been_started_alone(
         assert complained in result.stderr
         assert bool(complained) == bool(result.stderr)
     assert host.started == 1
+
+
+def test_both_sides_have_the_same_forms() -> None:
+    for name in ("LENGTH", "REQUEST", "ANSWER"):
+        assert getattr(client, name).format == getattr(program, name).format
 
 
 def test_a_failure_names_the_host_and_the_last_words(host: Host) -> None:
@@ -231,7 +236,7 @@ class Asker:
     def answer(self) -> bytes:
         """What the command said."""
         assert self.process.stdout is not None
-        _, *sizes = ANSWER.unpack(self.process.stdout.read(ANSWER.size))
+        _, *sizes = program.ANSWER.unpack(self.process.stdout.read(program.ANSWER.size))
         return self.process.stdout.read(sum(sizes))
 
 

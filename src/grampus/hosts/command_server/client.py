@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import struct
 import subprocess
 import threading
 import time
@@ -12,7 +13,6 @@ from collections.abc import Callable, Sequence
 from importlib import resources
 
 from grampus.core.errors import GrampusError
-from grampus.hosts.command_server.program import ANSWER, LENGTH, REQUEST
 from grampus.hosts.port import CommandFailedError, CommandResult
 from grampus.hosts.process import did_not_end, end_command, let_rest, serving, start_command
 
@@ -24,6 +24,8 @@ KEPT_SERVERS = 2
 ALIVE_EVERY_S, SILENCE_S = 4.0, 20.0
 # What is read of the stderr of a server that ended: why it could not be started.
 STDERR_READ_BYTES = 16 * 1024
+# As in `program.py`, which is read and not imported: no command runs it.
+LENGTH, REQUEST, ANSWER = struct.Struct(">I"), struct.Struct(">dBI"), struct.Struct(">III")
 _PROGRAM = resources.files("grampus.hosts.command_server").joinpath("program.py")
 
 
