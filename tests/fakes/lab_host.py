@@ -36,6 +36,8 @@ class FakeCeph:
     users: dict[str, str] = field(default_factory=dict)
     pools: dict[str, dict[str, str]] = field(default_factory=dict)
     health: str = "HEALTH_OK"
+    # What the MGR says of every placement group, one answer after the other, before it is clean.
+    group_states: list[str] = field(default_factory=list)
     version: str = "20.2.4"
     heard_groups: int = 0  # that the MGR counts
     peering_looks: int = 0  # how often its groups are still seen not to serve
@@ -104,7 +106,8 @@ class FakeCeph:
                 self.pools[pool][name] = value
                 return 0, ""
             case ["pg", "dump", "pgs_brief", *_]:
-                return 0, json.dumps([{"acting": acting} for acting in self.acting_sets])
+                state = self.group_states.pop(0) if self.group_states else "active+clean"
+                return 0, json.dumps([{"acting": one, "state": state} for one in self.acting_sets])
             case ["mon", "dump", *_]:
                 return 0, json.dumps({"mons": [{"name": name} for name in self.running("mon")]})
             case ["health"]:

@@ -300,9 +300,21 @@ class CephCluster:
 
     def observe_acting_sets(self) -> list[tuple[int, ...]]:
         """For each placement group, the OSDs that held its copies when it last reported."""
+        return [tuple(group["acting"]) for group in self._groups()]
+
+    def count_unclean_groups(self) -> int:
+        """How many placement groups were not active and clean when they last reported.
+
+        The MGR's own answer: what `status` counts is a digest, which the MONs get every few
+        seconds (`mgr_tick_period`).
+        """
+        states = [set(group["state"].split("+")) for group in self._groups()]
+        return sum(not {"active", "clean"} <= state for state in states)
+
+    def _groups(self) -> list[Any]:
         stats = self.query("pg", "dump", "pgs_brief")
-        groups = stats["pg_stats"] if isinstance(stats, dict) else stats
-        return [tuple(group["acting"]) for group in groups]
+        groups: list[Any] = stats["pg_stats"] if isinstance(stats, dict) else stats
+        return groups
 
 
 # Source: Ceph's release notes of Reef (18), which starts no OSD on FileStore.

@@ -66,7 +66,11 @@ class ClusterWaits:
 
     def _is_healthy(self) -> bool:
         status = self._cluster.observe_status()
-        return is_well(status) and self._are_groups_clean(status)
+        if not is_well(status) or not self._are_groups_clean(status):
+            return False
+        # An OSD that was away for seconds is up again before the MONs hear of the groups that miss
+        # it. The next loss would be one too many, while the cluster seems to be whole.
+        return self._cluster.count_unclean_groups() == 0
 
     def _are_groups_clean(self, status: ClusterStatus) -> bool:
         # The MGR counts groups, and hears of a new pool's seconds after the MONs have made it.

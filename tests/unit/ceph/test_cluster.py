@@ -216,6 +216,21 @@ def test_acting_sets(wrap: Callable[[object], object]) -> None:
     assert CephCluster(runner).observe_acting_sets() == [(2, 0, 1), (0, 1)]
 
 
+@pytest.mark.parametrize(
+    ("states", "unclean"),
+    [
+        ([], 0),
+        (["active+clean", "active+clean+scrubbing+deep"], 0),
+        (["active+clean", "active+undersized+degraded", "peering", "unknown"], 3),
+        (["active+clean+remapped", "stale+active"], 1),
+    ],
+)
+def test_groups_that_are_not_clean(states: list[str], unclean: int) -> None:
+    groups = [{"pgid": f"2.{at}", "acting": [0], "state": s} for at, s in enumerate(states)]
+    runner = FakeRunner({"ceph pg dump pgs_brief --format json": Output(0, json.dumps(groups))})
+    assert CephCluster(runner).count_unclean_groups() == unclean
+
+
 def test_failure_is_raised_unless_it_is_asked_for() -> None:
     cluster = CephCluster(FakeRunner({"ceph osd pool rm x": ENOENT}))
     assert cluster.ceph("osd", "pool", "rm", "x", check=False).returncode == 2

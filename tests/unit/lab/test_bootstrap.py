@@ -265,6 +265,17 @@ def test_what_does_not_come_up_is_told_with_its_reason(
     assert "lab up" in caught.value.remedy
 
 
+def test_groups_of_which_the_mons_have_not_heard_are_waited_for() -> None:
+    """Right after a short loss the status is still that of before, and seems to be whole."""
+    lab = Lab()
+    lab.up()
+    lab.ceph.group_states = ["active+undersized+degraded", "peering"]
+    began_s = lab.clock.monotonic_s()
+    lab.up()
+    assert lab.ceph.group_states == [], "it was asked until they were clean"
+    assert lab.clock.monotonic_s() > began_s, "and waited in between"
+
+
 def test_osd_reference_is_of_this_lab_and_fits() -> None:
     assert osd_reference(SPEC, 0) == "grampus/1a2b3/osd-0"
     assert len(osd_reference(SPEC, 999)) < 64
