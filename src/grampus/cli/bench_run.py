@@ -145,7 +145,7 @@ def bench_run(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Run a suite: a database against this machine's own disk, the ways to a volume, a published
+    """Run a suite: a database against its host's own disk, the ways to a volume, a published
     experiment, or a cluster of your own."""
     own = parse_own_cluster(conf, keyring, user, crush_rule, lab=lab)
     # A run on an external cluster needs no lab, so it may be the first command of a home.

@@ -16,6 +16,7 @@ from grampus.lab.osd_devices import observe_osd_devices
 from grampus.lab.osd_plans import DeviceSlice, decide_first_osds, decide_set_osds
 from grampus.lab.osd_set import find_osd_sets
 from grampus.sites.model import SiteSpec
+from grampus.sites.site_host_records import parts_of
 from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.runs import RunArchive, Setting
 from grampus.volumes.drivers.volumed import control_socket
@@ -99,8 +100,8 @@ class DatabaseFacts:
     def facts(self) -> list[Setting]:
         record = self._session.volumes().get(self._database)
         attachment = record.attachment
-        site = self._session.find_site()
-        describe = describe_lab if site is None else partial(_describe_site, site)
+        site, host = self._session.find_site(), attachment.host if attachment else None
+        describe = describe_lab if site is None else partial(_describe_site, site, host)
         return describe(
             self._session,
             record.spec.pool,
@@ -135,18 +136,24 @@ def describe_lab(session: LabSession, pool_name: str, further: Mapping[str, str]
 
 
 def _describe_site(
-    site: SiteSpec, session: LabSession, pool_name: str, further: Mapping[str, str]
+    site: SiteSpec,
+    host: str | None,
+    session: LabSession,
+    pool_name: str,
+    further: Mapping[str, str],
 ) -> list[Setting]:
+    hosts = {one.name: one for one in session.site_hosts()}
+    parts = parts_of(hosts[host], site) if host in hosts else None
     cluster = session.cluster()
     pool, osds = cluster.observe_pool(pool_name), cluster.query("osd", "stat")
     pairs = {
         "version": cluster.observe_versions(),
-        "hosts": f"{len(session.site_hosts())} (reached by SSH)",
+        "hosts": f"{len(hosts)} (reached by SSH)",
         "OSDs": f"{osds['num_up_osds']} of {osds['num_osds']} up",
         "pool": pool_name,
         "copies": str(pool.copies),
         **further,
-        "host image": site.image_id,
+        "host image": site.image_id if parts is None else parts.image_id,
     }
     return _of_ceph(pairs)
 

@@ -7,11 +7,23 @@ from __future__ import annotations
 
 from grampus.hosts.remote.image_scripts import MISSING_IMAGE
 
+# As `mounts.ensure_unmounted`: who looks at a mount for an instant keeps it busy.
+_UNMOUNT = """
+unmount() {
+  tries=0
+  until said=$(LC_ALL=C umount "$1" 2>&1); do
+    tries=$((tries + 1))
+    case $said in *"target is busy"*) test $tries -ge 100 || { sleep 0.1; continue; } ;; esac
+    echo "$said" >&2
+    return 1
+  done
+}
+"""
 # DIRECTORY IMAGE_ROOT UNIT NOTE: the root file system of a daemon, and nothing left of its last
 # run. It is over the image that the daemon starts from now, whichever one it was over before; NOTE
 # says which that is. 66: the image is not there. Under the lock no image goes (`image_scripts`).
 # ABSENT removes the service before the directory: without the directory, there is no service.
-PREPARE_DAEMON = f"""
+PREPARE_DAEMON = f"""{_UNMOUNT}
 set -eu
 if test -d "$1"; then
   systemctl stop "$3" 2>/dev/null || true
@@ -22,7 +34,7 @@ exec 9>"$1/../../.lock"
 flock 9
 test -d "$2" || exit {MISSING_IMAGE}
 if mountpoint -q "$1/root" && ! grep -q " $1/root .*[ ,]lowerdir=$2," /proc/self/mountinfo; then
-  umount "$1/root"
+  unmount "$1/root"
   rm -rf --one-file-system "$1/upper" "$1/work"
 fi
 mkdir -p "$1/upper" "$1/work" "$1/root"
@@ -32,30 +44,32 @@ printf '%s\\n' "$4" >"$1/image"
 """
 # MAPPED, then the command of `units.render_start`. The service has binds of its own by then: those
 # on the host would keep the volume's file system in use after the daemon's end.
-START_DAEMON = """
+START_DAEMON = f"""{_UNMOUNT}
 mapped=$1
 shift
 code=0
 "$@" || code=$?
-for mount in "$mapped"/*; do ! mountpoint -q "$mount" || umount "$mount"; done
+for mount in "$mapped"/*; do ! mountpoint -q "$mount" || unmount "$mount"; done
 exit $code
 """
 # UNIT HOW DIRECTORY MAPPED
-ABSENT = """
+ABSENT = f"""{_UNMOUNT}
 set -eu
 if test "$2" = kill; then systemctl kill --signal=KILL "$1" 2>/dev/null || true; fi
 systemctl stop "$1" 2>/dev/null || true
 state=$(systemctl show --property=ActiveState --value "$1")
 case $state in inactive|failed) ;; *) echo "$1 is $state still" >&2; exit 70 ;; esac
 systemctl reset-failed "$1" 2>/dev/null || true
-for mount in "$4"/*; do ! mountpoint -q "$mount" || umount "$mount"; done
+for mount in "$4"/*; do ! mountpoint -q "$mount" || unmount "$mount"; done
 rm -rf --one-file-system "$4" "$4.note"
-! mountpoint -q "$3/root" || umount "$3/root"
+! mountpoint -q "$3/root" || unmount "$3/root"
 rm -rf --one-file-system "$3"
 """
 # OWNER UID GID, then SOURCE PLACE again and again. Prints the process that holds a user namespace
 # with these maps for a minute; 3: this machine makes none, and why.
-MAP_BINDS = """
+MAP_BINDS = (
+    _UNMOUNT
+    + """
 set -eu
 maps() { printf '0 0 1\\n%s %s 1\\n' "$1" "$2"; }
 owner=$1 uid=$2 gid=$3
@@ -72,15 +86,18 @@ if test -z "${other:-}" || test "$other" = "$own"; then echo "unshare: it failed
 maps "$owner" "$uid" > "/proc/$holder/uid_map"
 maps "$owner" "$gid" > "/proc/$holder/gid_map"
 while test $# -gt 0; do
-  while mountpoint -q "$2"; do umount "$2"; done
+  while mountpoint -q "$2"; do unmount "$2"; done
   if test -d "$1"; then mkdir -p "$2"; else mkdir -p "$(dirname "$2")"; touch "$2"; fi
   mount --bind "$1" "$2"
   shift 2
 done
 echo "$holder"
 """
+)
 # MAPPED
-UNMAP_BINDS = 'for mount in "$1"/*; do ! mountpoint -q "$mount" || umount "$mount"; done'
+UNMAP_BINDS = f"""{_UNMOUNT}
+for mount in "$1"/*; do ! mountpoint -q "$mount" || unmount "$mount"; done
+"""
 # UNIT MEMORY PROPERTY... ; 75: it uses more than that. What the kernel can give back is not counted
 # (anon of version 2 of control groups, total_rss of version 1).
 LIMIT = """
