@@ -240,7 +240,7 @@ def header_facts(run: Run) -> tuple[Fact, ...]:
     return (
         Fact("Suite", run.suite),
         Fact("Database", f"{run.database} ({run.flavour})"),
-        Fact("Lab", run.lab),
+        Fact("Lab or site", run.lab),
         Fact("Started", format_utc(run.started_at_s)),
         Fact("Took", format_duration(ended - started) if started and ended else MISSING),
         Fact("Client threads", f"{run.threads:,}"),

@@ -22,7 +22,7 @@ def test_a_run_fills_every_part_of_the_page():
     assert {fact.name: fact.value for fact in page.facts} == {
         "Suite": "oltp-short",
         "Database": "demo (mysql)",
-        "Lab": "default",
+        "Lab or site": "default",
         "Started": "2026-03-01 14:05:09 UTC",
         "Took": "2 min 38 s",
         "Client threads": "8",
