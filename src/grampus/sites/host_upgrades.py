@@ -224,7 +224,7 @@ class HostUpgrades:
 
     def _older(self, host: SiteHostSpec) -> dict[str, tuple[str, ...]]:
         """The images of a host that it does not need, and what uses each."""
-        own = parts_of(host, self.records.site()).image_id
+        own = self.records.site().image_of(host)
         needed = {own, *self.ports.databases.named_images()}
         found = self.ports.images.observe(self.ports.place(host)).users
         return {image: users for image, users in found.items() if image not in needed}
@@ -262,7 +262,7 @@ class HostUpgrades:
         """Databases keep the servers that their hosts have now."""
         site = self.records.site()
         self.ports.databases.keep_servers(
-            {host.name: parts_of(host, site).image_id for host in self.records.all()}
+            {host.name: site.image_of(host) for host in self.records.all()}
         )
 
     def look(self, name: str) -> None:
@@ -278,7 +278,7 @@ class HostUpgrades:
     def remove_copy(self, name: str, image_id: str) -> None:
         """The image gone, unless the host has it for its own, or something uses it."""
         host = self.records.get(name)
-        if parts_of(host, self.records.site()).image_id == image_id:
+        if self.records.site().image_of(host) == image_id:
             return
         self.ports.leave()
         try:
@@ -309,7 +309,7 @@ class HostUpgrades:
         """New hosts get the image, too; databases that name it use that of their host again."""
         self.records.use_image(parts)
         site = self.records.site()
-        if all(parts_of(host, site).image_id == parts.image_id for host in self.records.all()):
+        if all(site.image_of(host) == parts.image_id for host in self.records.all()):
             self.ports.databases.follow_hosts(parts.image_id)
 
     def remove_older_of(self, name: str) -> None:

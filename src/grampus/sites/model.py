@@ -43,7 +43,7 @@ class SiteSpec(Model):
     pool: str  # of new databases, unless they ask for another, and of the state
     image_name: str
     # The host image of new hosts, and of Ceph's commands on this machine. A host that was not
-    # upgraded since has another one (`site_host_records.parts_of`).
+    # upgraded since has another one (`image_of`).
     image_id: str
     image_digest: str  # of its files (`image_scripts.digest_argv`)
     addresses: str = ""  # such as 10.0.5.100-199; no database without them or ports
@@ -61,6 +61,10 @@ class SiteSpec(Model):
     def host_directory(self) -> str:
         """Where Grampus keeps the site's things on each host."""
         return f"{HOST_ROOT}/{self.tag}"
+
+    def image_of(self, host: SiteHostSpec) -> str:
+        """The id of the image that a host has."""
+        return host.image_id or self.image_id
 
     def database_addresses(self) -> list[str]:
         """Addresses that databases may take."""

@@ -16,7 +16,6 @@ from grampus.lab.osd_devices import observe_osd_devices
 from grampus.lab.osd_plans import DeviceSlice, decide_first_osds, decide_set_osds
 from grampus.lab.osd_set import find_osd_sets
 from grampus.sites.model import SiteSpec
-from grampus.sites.site_host_records import parts_of
 from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.runs import RunArchive, Setting
 from grampus.volumes.drivers.volumed import control_socket
@@ -143,7 +142,6 @@ def _describe_site(
     further: Mapping[str, str],
 ) -> list[Setting]:
     hosts = {one.name: one for one in session.site_hosts()}
-    parts = parts_of(hosts[host], site) if host in hosts else None
     cluster = session.cluster()
     pool, osds = cluster.observe_pool(pool_name), cluster.query("osd", "stat")
     pairs = {
@@ -153,7 +151,7 @@ def _describe_site(
         "pool": pool_name,
         "copies": str(pool.copies),
         **further,
-        "host image": site.image_id if parts is None else parts.image_id,
+        "host image": site.image_of(hosts[host]) if host in hosts else site.image_id,
     }
     return _of_ceph(pairs)
 
