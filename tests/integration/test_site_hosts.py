@@ -221,6 +221,28 @@ def test_two_machines_see_and_do_the_same(site: Site, second: Site) -> None:
             )
 
 
+def test_what_one_machine_encrypts_another_one_can_open(
+    site: Site, second: Site, tmp_path: Path
+) -> None:
+    key, backups = ("volume", "key"), ("db", "backup")
+    site.line.ok("db", "create", "safe", *SMALL, "--encrypt", "--host", "s1")
+    site.line.ok(
+        "db", "connect", "safe", "-e", "CREATE DATABASE d; CREATE TABLE d.t AS SELECT 5 AS n"
+    )
+    site.line.ok(*backups, "create", "safe", "--to", str(tmp_path / "backups"), timeout_s=300)
+    second.line.ok("db", "move", "safe", "--host", "s2", timeout_s=180)
+    rotated = second.line.json(*key, "rotate")
+    assert site.line.json(*key, "show")["keys"] == second.line.json(*key, "show")["keys"]
+    site.line.ok("db", "stop", "safe")
+    site.line.ok("db", "start", "safe")
+    assert site.line.json("volume", "show", "safe")["master_key"]["id"] == rotated["key"]
+    restore = ("db", "restore", "again", "--from", str(tmp_path / "backups"), "--latest")
+    second.line.ok(*restore, timeout_s=300)
+    assert "5" in second.line.ok("db", "connect", "again", "-e", "SELECT n FROM d.t").stdout
+    for name in ("again", "safe"):
+        site.line.ok("db", "delete", name, "--now", "--yes")
+
+
 @pytest.mark.logs("operation.failed", "operation.undone")
 def test_an_operation_that_was_killed_is_undone_by_another_machine(
     site: Site, second: Site

@@ -32,6 +32,7 @@ from grampus.cli.options import (
     FormatOption,
     LabOption,
     YesOption,
+    in_lab,
 )
 from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
@@ -110,7 +111,8 @@ def backup_create(
             "why": taken.why,
             place.word: place.url,
             **({"deleted": ", ".join(taken.deleted)} if taken.deleted else {}),
-            "key": f"{manifest.key_id} (keep a copy elsewhere: `grampus db backup key export`)",
+            "key": f"{manifest.key_id} (keep a copy elsewhere: "
+            f"`{in_lab('grampus db backup key export', lab)}`)",
         },
     )
 
@@ -126,7 +128,8 @@ def backup_list(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """List the backups in a directory, oldest first. The command needs no key and no lab."""
-    contents = _kept(place_of(from_, endpoint, credentials)).observe(name)
+    place = place_of(from_, endpoint, credentials)
+    contents = _kept(Session(LAB_DEFAULT), place).observe(name)
     ordered = sorted(contents.backups.values(), key=lambda backup: (backup.taken_at, backup.id))
     owners = shared_names(ordered)
     # Only where it matters: most places have one database under each name.
@@ -165,16 +168,16 @@ def backup_verify(
     backup: Annotated[
         str | None, typer.Option(metavar="BACKUP", help="Read only this backup.")
     ] = None,
+    lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Read backups completely: decrypt them, check each chunk, and check that each chain is
     complete.
     """
-    session = Session(LAB_DEFAULT)
+    session = Session(lab)
     with session.progress:
-        verdicts = _kept(place_of(from_, endpoint, credentials)).verify(
-            database=name, backup_id=backup, tell=session.progress.phase
-        )
+        kept = _kept(session, place_of(from_, endpoint, credentials))
+        verdicts = kept.verify(database=name, backup_id=backup, tell=session.progress.phase)
     make_output(output_format).table(
         {
             "backups": [
@@ -205,7 +208,8 @@ def backup_delete(
     The command also updates what `db show` reports as restorable for the database in the lab.
     """
     place = place_of(from_, endpoint, credentials)
-    kept, session = _kept(place), Session(lab)
+    session = Session(lab)
+    kept = _kept(session, place)
     kept.plan_delete(backup)
     with session.planning(dry_run=dry_run):
         session.confirm(f"Delete the backup {backup}?", yes=yes)
@@ -274,6 +278,5 @@ def _wanted(*, full: bool, incremental: bool) -> BackupKind | None:
     return "incremental" if incremental else None
 
 
-def _kept(place: TargetPlace) -> KeptBackups:
-    session = Session(LAB_DEFAULT)
-    return KeptBackups(session.home, session.clock, place)
+def _kept(session: Session, place: TargetPlace) -> KeptBackups:
+    return KeptBackups(session.keys_home(), session.clock, place)

@@ -10,25 +10,39 @@ import typer
 from grampus.cli.app import command, make_noun
 from grampus.cli.composition.session import Session
 from grampus.cli.db_backup import backup_app
-from grampus.cli.kept_keys import export_key, import_key, key_entries, require_current_key
-from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, DryRunOption, FormatOption
+from grampus.cli.kept_keys import (
+    describe_place,
+    export_key,
+    import_key,
+    key_entries,
+    require_current_key,
+)
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+    in_lab,
+)
 from grampus.cli.output import make_output
-from grampus.databases.backup.kept import backup_keys
+from grampus.databases.backup.keys import backup_keys
 from grampus.state.locks import hold_lock
 
 KEYS_LOCK = "backup-keys"
+_MADE_BY = "The first backup creates one. A site has its own keys: use --site NAME."
 key_app = make_noun("key", "The key that backups are encrypted with.", under=backup_app)
 
 
 @command(key_app, "list", "grampus db backup key list")
-def key_list(output_format: FormatOption = FORMAT_DEFAULT) -> None:
-    """List the keys of this home by id. The keys themselves are never shown."""
-    entries = key_entries(backup_keys(Session(LAB_DEFAULT).home))
+def key_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT_DEFAULT) -> None:
+    """List the keys of this home or of a site by id. The keys themselves are never shown."""
+    entries = key_entries(backup_keys(Session(lab).keys_home()))
     make_output(output_format).table(
         {"keys": entries},
         ["key", "use"],
         [[entry["id"], "new backups" if entry["current"] else "restores"] for entry in entries],
-        "There is no key yet. The first backup creates one.",
+        f"There is no key yet. {_MADE_BY}",
     )
 
 
@@ -38,13 +52,13 @@ def key_export(
     key: Annotated[
         str | None, typer.Option(metavar="ID", help="The key (default: the key of new backups).")
     ] = None,
+    lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Write a key to a file. Keep the file apart from the backups: no backup can be restored
     without its key.
     """
-    keys = backup_keys(Session(LAB_DEFAULT).home)
-    found = export_key(keys, to, key, made_by="The first backup creates one.")
+    found = export_key(backup_keys(Session(lab).keys_home()), to, key, made_by=_MADE_BY)
     make_output(output_format).text(
         {"key": found.id, "file": str(to.absolute())},
         f"The key {found.id} is in {to.absolute()}. Keep the file safe, and apart from the "
@@ -54,6 +68,7 @@ def key_export(
 
 @command(key_app, "rotate", "grampus db backup key rotate")
 def key_rotate(
+    lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
@@ -61,24 +76,25 @@ def key_rotate(
 
     The next backup of each database is a full one. If the command is interrupted, run it again.
     """
-    session = Session(LAB_DEFAULT)
-    keys = backup_keys(session.home)
-    former = require_current_key(keys, made_by="The first backup creates one.")
+    session = Session(lab)
+    home = session.keys_home()
+    keys = backup_keys(home)
+    former = require_current_key(keys, made_by=_MADE_BY)
     plan = [
         "Create a new key, and use it for new backups",
         f"Keep the key {former.id}: older backups need it",
     ]
     with session.planning(dry_run=dry_run):
         session.runner.propose(lambda: plan)
-    with hold_lock(session.home, KEYS_LOCK, session.clock):
-        former = require_current_key(keys, made_by="The first backup creates one.")
+    with hold_lock(home, KEYS_LOCK, session.clock):
+        former = require_current_key(keys, made_by=_MADE_BY)
         key = keys.ensure_next()
         keys.settle_next(key.id)
     make_output(output_format).text(
         {"key": key.id, "former": former.id},
         f"New backups are encrypted with the key {key.id}. The next backup of each database "
-        "is full.\nExport the key now: `grampus db backup key export --to FILE`. Keep your "
-        f"copy of {former.id} while there are backups with that key (`grampus db backup "
+        f"is full.\nExport the key now: `{in_lab('grampus db backup key export --to FILE', lab)}`. "
+        f"Keep your copy of {former.id} while there are backups with that key (`grampus db backup "
         "list`).",
     )
 
@@ -86,8 +102,12 @@ def key_rotate(
 @command(key_app, "import", "grampus db backup key import /media/safe/backup.key")
 def key_import(
     file: Annotated[Path, typer.Argument(help="The file from `key export`.")],
+    lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Add a key to this home, so that backups from elsewhere can be restored."""
-    found = import_key(backup_keys(Session(LAB_DEFAULT).home), file)
-    make_output(output_format).text({"key": found.id}, f"The key {found.id} is in this home.")
+    """Add a key to this home or to a site, so that backups from elsewhere can be restored."""
+    home = Session(lab).keys_home()
+    found = import_key(backup_keys(home), file)
+    make_output(output_format).text(
+        {"key": found.id}, f"The key {found.id} is {describe_place(home)}."
+    )

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from grampus.core.errors import NotFoundError, RefusedError, UsageError
-from grampus.state.home import write_atomically
+from grampus.state.home import Home, write_atomically
 from grampus.state.keys import KeptKeys, KeyT
 
 
 def key_entries(keys: KeptKeys[KeyT]) -> list[dict[str, Any]]:
-    """The keys of this home, as JSON documents that hold no secret."""
+    """The keys that are here, as JSON documents that hold no secret."""
     current = keys.find_current()
     current_id = current.id if current is not None else None
     return [{"id": key_id, "current": key_id == current_id} for key_id in keys.ids()]
@@ -65,3 +65,8 @@ def import_key(keys: KeptKeys[KeyT], file: Path) -> KeyT:
     found = keys.parse(text)
     keys.add(found)
     return found
+
+
+def describe_place(home: Home) -> str:
+    """Where a key that was imported is now."""
+    return "in this home" if home.shared is None else f"on the site {home.shared.site}"

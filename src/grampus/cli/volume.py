@@ -173,7 +173,7 @@ def volume_show(
     }
     pairs = details_of_record(record) | {"write path": describe_safety(record.spec)}
     if master_key is not None:
-        missing = "" if master_key.is_here else ", which this home does not have"
+        missing = "" if master_key.is_here else ", which is not here"
         pairs["encryption"] += f", key sealed with the master key {master_key.id}{missing}"
     if is_unapplied:
         pairs["journal"] = (

@@ -10,28 +10,31 @@ import typer
 from grampus.cli.app import command, make_noun
 from grampus.cli.composition.resealing import volume_resealing
 from grampus.cli.composition.session import Session
-from grampus.cli.kept_keys import export_key, import_key, key_entries
+from grampus.cli.kept_keys import describe_place, export_key, import_key, key_entries
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
     DryRunOption,
     FormatOption,
     LabOption,
+    in_lab,
 )
 from grampus.cli.output import make_output
 from grampus.cli.volume import volume_app
 from grampus.cli.work import work_on_volumes
 
 volume_key_app = make_noun("key", "The master key of encrypted volumes.", under=volume_app)
-_MADE_BY = "The first encrypted volume creates one."
+_MADE_BY = "The first encrypted volume creates one. A site has its own keys: use --site NAME."
 
 
 @command(volume_key_app, "show", "grampus volume key show")
-def volume_key_show(output_format: FormatOption = FORMAT_DEFAULT) -> None:
-    """List the master keys of this home by id, with their directory. The keys themselves are never
-    shown.
+def volume_key_show(
+    lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT_DEFAULT
+) -> None:
+    """List the master keys of this home or of a site by id, with their directory. The keys
+    themselves are never shown.
     """
-    keys = Session(LAB_DEFAULT).master_keys()
+    keys = Session(lab).master_keys()
     entries = key_entries(keys)
     make_output(output_format).table(
         {"keys": entries, "directory": str(keys.directory)},
@@ -42,7 +45,7 @@ def volume_key_show(output_format: FormatOption = FORMAT_DEFAULT) -> None:
                 "new volumes"
                 if entry["current"]
                 else "older backups, and volumes with keys sealed by it",
-                str(keys.directory),
+                str(keys.keys_with(entry["id"]).directory),
             ]
             for entry in entries
         ],
@@ -56,10 +59,11 @@ def volume_key_export(
     key: Annotated[
         str | None, typer.Option(metavar="ID", help="The key (default: the key of new volumes).")
     ] = None,
+    lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Write a master key to a file. Without the key, no encrypted volume can be read."""
-    found = export_key(Session(LAB_DEFAULT).master_keys(), to, key, made_by=_MADE_BY)
+    found = export_key(Session(lab).master_keys(), to, key, made_by=_MADE_BY)
     make_output(output_format).text(
         {"key": found.id, "file": str(to.absolute())},
         f"The master key {found.id} is in {to.absolute()}. Keep the file safe, and apart from "
@@ -93,14 +97,13 @@ def volume_key_rotate(
         f"{len(sealed.current)} of {sealed.count} encrypted images of the lab are sealed with "
         f"the master key {key_id}, {rotated.resealed} of them by this command. "
         f"{len(sealed.former)} are sealed with a former key.",
-        "Export the key now: `grampus volume key export --to FILE`. The former keys are "
-        "kept: older backups need them.",
+        f"Export the key now: `{in_lab('grampus volume key export --to FILE', lab)}`. The former "
+        "keys are kept: older backups need them.",
     ]
     if sealed.closed:
         names = ", ".join(f"{image.pool}/{image.name}" for image in sealed.closed)
         lines.append(
-            "These images were not resealed, because their master key is not in "
-            f"this home: {names}."
+            f"These images were not resealed, because their master key is not here: {names}."
         )
     if sealed.foreign:
         lines.append(
@@ -121,10 +124,14 @@ def volume_key_rotate(
 @command(volume_key_app, "import", "grampus volume key import /media/safe/volumes.key")
 def volume_key_import(
     file: Annotated[Path, typer.Argument(help="The file from `volume key export`.")],
+    lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Add a master key to this home, so that volumes and backups from elsewhere can be opened."""
-    found = import_key(Session(LAB_DEFAULT).master_keys(), file)
+    """Add a master key to this home or to a site, so that volumes and backups from elsewhere can be
+    opened.
+    """
+    session = Session(lab)
+    found = import_key(session.master_keys(), file)
     make_output(output_format).text(
-        {"key": found.id}, (f"The master key {found.id} is in this home.")
+        {"key": found.id}, f"The master key {found.id} is {describe_place(session.keys_home())}."
     )

@@ -69,7 +69,7 @@ class DatabaseOperations:
         self.records = DatabaseRecords(store, lab)
         self.credentials = CredentialFiles(home.secrets_dir(lab), home.shared)
         self.ports = StepPorts(
-            *(self.records, self.credentials, clock, fleet, volumes),
+            *(self.records, self.credentials, clock, fleet, volumes, home),
             progress=progress,
             writing_lock=self._writing_lock,
         )

@@ -12,6 +12,7 @@ from grampus.databases.credentials import CredentialFiles
 from grampus.databases.ports import VolumePort
 from grampus.databases.records import DatabaseRecords
 from grampus.hosts.port import Fleet
+from grampus.state.home import Home
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class StepPorts:
     clock: Clock
     fleet: Fleet
     volumes: VolumePort
+    home: Home  # of this process, whichever machine began the operation
     # The id of the database that the operation is on, or makes: what its steps make bears it, and
     # they take away nothing that bears another one. Empty: an older release began the operation.
     identity: str = ""

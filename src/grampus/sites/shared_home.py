@@ -36,13 +36,18 @@ class SharedHome:
         """See `SharedPart`."""
         return self._locks.hold(name, shared=shared, timeout_s=timeout_s)
 
-    def keep_secret(self, name: str, content: str) -> None:
+    @property
+    def site(self) -> str:
+        """See `SharedPart`."""
+        return self._site
+
+    def keep_secret(self, name: str, content: str, *, replaces: bool = True) -> None:
         """See `SharedPart`."""
         text, place = render_secret(content, self._home), (self._site, name)
 
         def write(connection: sqlite3.Connection) -> None:
             known = connection.execute(_GET, place).fetchone()
-            if known is None or not self._is_same(known["sealed"], text):
+            if known is None or (replaces and not self._is_same(known["sealed"], text)):
                 connection.execute(_KEEP, (*place, self._key.seal(text)))
 
         self._store.change(write)

@@ -49,6 +49,7 @@ from grampus.sites.shared_state import (
 from grampus.sites.site_key import JoinFile, find_site_key
 from grampus.sites.site_records import SiteRecords
 from grampus.state.home import Home
+from grampus.state.keys import keep_keys_of_site
 from grampus.state.locks import hold_lock
 from grampus.state.store import Store
 
@@ -169,7 +170,8 @@ class SiteService:
         """Remove the site's key here and its record; no data.
 
         The last machine that works on the site removes its state and its note in the cluster, too.
-        A cluster that cannot be reached keeps them; the progress says how to remove them. Raises
+        A cluster that cannot be reached keeps them; the progress says how to remove them. This home
+        keeps the keys of backups and of encrypted volumes, which outlive the site. Raises
         NotFoundError, and RefusedError as `require_forgettable`.
         """
         with self._alone(name):
@@ -177,6 +179,10 @@ class SiteService:
             self._progress.phase("Remove the state in the cluster")
             self._leave(spec)
             self._progress.phase("Remove the key and the record")
+            kept = keep_keys_of_site(self._home, name)
+            if kept:
+                files = ", ".join(str(file) for file in kept)
+                self._progress.note(f"Keys of backups and encrypted volumes stay here: {files}")
             for directory in (site_directory(self._home, name), self._home.secrets_dir(name)):
                 if directory.exists():
                     shutil.rmtree(directory)

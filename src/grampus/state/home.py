@@ -19,12 +19,18 @@ HOME_VARIABLE = "GRAMPUS_HOME"
 class SharedPart(Protocol):
     """What a home shares with other machines that work on the same site."""
 
+    @property
+    def site(self) -> str:
+        """The site's name."""
+        ...
+
     def hold(self, name: str, *, shared: bool, timeout_s: float) -> AbstractContextManager[None]:
         """Hold a lock against these machines; errors as `locks.hold_lock`."""
         ...
 
-    def keep_secret(self, name: str, content: str) -> None:
-        """Keep a file of `secrets_dir`, here and for the others. Raises GrampusError."""
+    def keep_secret(self, name: str, content: str, *, replaces: bool = True) -> None:
+        """Keep a file of `secrets_dir`, here and for the others. One that is there stays unless
+        this one `replaces` it. Raises GrampusError."""
         ...
 
     def forget_secret(self, name: str) -> None:

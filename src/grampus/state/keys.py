@@ -1,13 +1,17 @@
-"""Secret keys of one home: made once for a purpose, kept apart from any lab, exported by hand."""
+"""Secret keys of one home or site: made once for a purpose, exported by hand.
+
+The keys of a home are kept apart from any lab: what they open may outlive the labs. Those of a site
+are secrets that its machines share, so each of them can open what another one has sealed. An
+earlier release kept them in each home: a home still reads with its own keys there, and shares each
+of them with the site when it is used.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import contextlib
-import os
 import secrets
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Generic, Self, TypeVar
@@ -16,12 +20,14 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from grampus.core.errors import GrampusError, NotFoundError, UsageError
-from grampus.state.home import write_atomically
+from grampus.state.home import Home, SharedPart
+from grampus.state.secret_files import SecretFiles, write_secret
 
 KEY_BYTES = 32
 KEY_ID_BYTES = 8
 _CURRENT = "current"
 _NEXT = "next"
+_KEY_FILES = "*.key"
 
 
 @dataclass(frozen=True)
@@ -87,16 +93,34 @@ KeyT = TypeVar("KeyT", bound=KeptKey)
 
 
 class KeptKeys(Generic[KeyT]):
-    """The keys of one kind in one home: files of mode 0600 in a directory of mode 0700."""
+    """The keys of one kind: files of mode 0600 in a directory of mode 0700.
 
-    def __init__(self, directory: Path, key_type: type[KeyT]) -> None:
+    Those of a site are `shared` with other machines; `home` has those of the home then, which are
+    only read.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        key_type: type[KeyT],
+        shared: SharedPart | None = None,
+        home: KeptKeys[KeyT] | None = None,
+    ) -> None:
         self.directory = directory
         self._key_type = key_type
+        self._shared = shared
+        self._home = home
+        self._files = SecretFiles(directory if shared is None else directory.parent, shared)
 
     @property
     def kind(self) -> KeyKind:
         """What these keys are called."""
         return self._key_type.KIND
+
+    @property
+    def option(self) -> str:
+        """What a command needs to find the same keys, such as ` --site prod`."""
+        return "" if self._shared is None else f" --site {self._shared.site}"
 
     def ensure_current(self) -> KeyT:
         """The key that is used for what is new, made when there is none."""
@@ -105,12 +129,8 @@ class KeptKeys(Generic[KeyT]):
             return current
         key = self._key_type.make()
         self.add(key)
-        with tempfile.TemporaryDirectory(dir=self.directory) as scratch:
-            made = Path(scratch) / _CURRENT
-            write_atomically(made, key.id.encode("ascii"), mode=0o600)
-            # Another process may have been first: then its key counts.
-            with contextlib.suppress(FileExistsError):
-                os.link(made, self.directory / _CURRENT)
+        # Another process or machine may have been first: then its key counts.
+        self._files.write_first(self.directory / _CURRENT, key.id)
         return self.find_current() or key
 
     def find_current(self) -> KeyT | None:
@@ -132,7 +152,7 @@ class KeptKeys(Generic[KeyT]):
         key = self.find_next()
         if key is None:
             key = self._key_type.make()
-            self._write(self.directory / _NEXT, key.render())
+            self._files.write(self.directory / _NEXT, key.render())
         return key
 
     def settle_next(self, key_id: str) -> None:
@@ -147,19 +167,35 @@ class KeptKeys(Generic[KeyT]):
             self.get(key_id)
             return
         self.add(following)
-        self._write(self.directory / _CURRENT, following.id)
-        (self.directory / _NEXT).unlink()
+        self._files.write(self.directory / _CURRENT, following.id)
+        self._files.remove(self.directory / _NEXT)
 
     def get(self, key_id: str) -> KeyT:
-        """Raises NotFoundError with the kind's code when this home does not have it."""
+        """The key to use. Raises NotFoundError with the kind's code when it is not here."""
+        keys = self.keys_with(key_id)
+        found = keys._read(key_id)
+        if keys is not self:
+            # The key can be used without that. It is shared at a later use if this fails.
+            with contextlib.suppress(GrampusError):
+                self.add(found)
+        return found
+
+    def keys_with(self, key_id: str) -> KeptKeys[KeyT]:
+        """The ones that have it: those of the home if only they do, or else these."""
+        home = self._home
+        if home is None or self._file(key_id).exists() or not home._file(key_id).exists():
+            return self
+        return home
+
+    def _read(self, key_id: str) -> KeyT:
         kind = self.kind
         try:
             text = self._file(key_id).read_text(encoding="ascii", errors="replace")
         except FileNotFoundError:
             raise NotFoundError(
                 f"The {kind.what} {key_id} is not in {self.directory}.",
-                f"Import it: `{kind.command} import FILE`, with the file from `{kind.command} "
-                f"export` {kind.made_where}.",
+                f"Import it: `{kind.command} import FILE{self.option}`, with the file from "
+                f"`{kind.command} export` {kind.made_where}.",
                 code=kind.code,
             ) from None
         key = self._key_type.parse(text)
@@ -177,20 +213,44 @@ class KeptKeys(Generic[KeyT]):
 
     def add(self, key: KeyT) -> None:
         """Keep a key, beside those that are there."""
-        self._write(self._file(key.id), key.render())
+        self._files.write(self._file(key.id), key.render())
 
     def all(self) -> list[KeyT]:
         """The keys that are here, by id. Raises what `get` raises of one that was changed."""
-        return [self.get(key_id) for key_id in self.ids()]
+        return [self.keys_with(key_id)._read(key_id) for key_id in self.ids()]
 
     def ids(self) -> list[str]:
         """The keys that are here, sorted."""
-        return sorted(path.stem for path in self.directory.glob("*.key"))
-
-    def _write(self, file: Path, content: str) -> None:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self.directory.chmod(0o700)
-        write_atomically(file, content.encode("ascii"), mode=0o600)
+        of_home = [] if self._home is None else self._home.ids()
+        return sorted({*of_home, *(path.stem for path in self.directory.glob(_KEY_FILES))})
 
     def _file(self, key_id: str) -> Path:
         return self.directory / f"{key_id}.key"
+
+
+def open_keys(home: Home, name: str, key_type: type[KeyT]) -> KeptKeys[KeyT]:
+    """The keys of a home, or of the site that it shares with other machines.
+
+    `name` is that of their directory, among those of labs: no lab has a dot in its name.
+    """
+    own = KeptKeys(_directory(home, name), key_type)
+    if home.shared is None:
+        return own
+    return KeptKeys(home.secrets_dir(home.shared.site) / name, key_type, home.shared, own)
+
+
+def keep_keys_of_site(home: Home, site: str) -> list[Path]:
+    """Keep the keys of a site that this home forgets: backups and volumes outlive it.
+
+    Returns the files in the home. Raises OSError.
+    """
+    kept = []
+    for file in sorted(home.secrets_dir(site).glob(f"*/{_KEY_FILES}")):
+        directory = _directory(home, file.parent.name)
+        write_secret(directory, directory / file.name, file.read_text())
+        kept.append(directory / file.name)
+    return kept
+
+
+def _directory(home: Home, name: str) -> Path:
+    return home.root / "secrets" / name

@@ -15,7 +15,7 @@ from grampus.state.home import Home
 # Of what all homes on this machine share.
 MACHINE_LOCKS = Path("/run/lock")
 # The first words of locks that do not concern other machines.
-_OF_ONE_MACHINE = frozenset({"fault", "bench", "backup-keys", "volume-keys"})
+_OF_ONE_MACHINE = frozenset({"fault", "bench"})
 _WHOLE = "lab"
 
 

@@ -7,6 +7,8 @@ In a home that shares a site with other machines, each file is kept there, too
 from __future__ import annotations
 
 import contextlib
+import os
+import tempfile
 from pathlib import Path
 
 from grampus.state.home import SharedPart, write_atomically
@@ -26,6 +28,18 @@ class SecretFiles:
             self._shared.keep_secret(self._name(file), content)
             return
         write_secret(self._directory, file, content)
+
+    def write_first(self, file: Path, content: str) -> None:
+        """Write a file unless there is one, whoever wrote it. Raises what `write` raises."""
+        if self._shared is not None:
+            self._shared.keep_secret(self._name(file), content, replaces=False)
+            return
+        _make_private(self._directory, file)
+        with tempfile.TemporaryDirectory(dir=self._directory) as scratch:
+            made = Path(scratch) / file.name
+            write_atomically(made, content.encode(), mode=0o600)
+            with contextlib.suppress(FileExistsError):
+                os.link(made, file)
 
     def remove(self, file: Path) -> None:
         """The file is gone, and its directory if it was the last one in a subdirectory."""
@@ -64,10 +78,14 @@ class SecretFiles:
 
 def write_secret(directory: Path, file: Path, content: str) -> None:
     """Write a file of `directory`, which becomes private with its subdirectory."""
+    _make_private(directory, file)
+    write_atomically(file, content.encode(), mode=0o600)
+
+
+def _make_private(directory: Path, file: Path) -> None:
     for one in dict.fromkeys((directory, file.parent)):
         one.mkdir(parents=True, exist_ok=True)
         one.chmod(0o700)
-    write_atomically(file, content.encode(), mode=0o600)
 
 
 def remove_secret(directory: Path, file: Path) -> None:

@@ -1,7 +1,7 @@
 """A new master key, and the keys of all volumes sealed with it, while they are used.
 
 A volume's own key stays as it is, so nothing is opened again and nothing waits. The former master
-key stays in the home: the manifests of older backups are sealed with it.
+key is kept: the manifests of older backups are sealed with it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RotatedMaster:
 
 
 class Resealing:
-    """Master keys of a home, and the volumes of one lab or cluster that they seal."""
+    """Master keys of a home or site, and the volumes of one lab or cluster that they seal."""
 
     def __init__(
         self,
@@ -80,11 +80,13 @@ class Resealing:
         self._resealed = 0
 
     def observe(self) -> SealedImages:
-        """What is sealed with which key now. Raises NotFoundError with code `no-volume-key`."""
+        """What is sealed with which key now."""
         volumes = self._records.names_of_images()
         trashed = {one.image_id: one.record.spec.name for one in self._trashed()}
         images = observe_fact(self._cluster, KEY_FACT)
-        return classify_sealed(images, volumes, trashed, self._current().id, self._keys.ids())
+        current = self._keys.find_current()
+        current_id = "" if current is None else current.id
+        return classify_sealed(images, volumes, trashed, current_id, self._keys.ids())
 
     def rotate(self, *, makes_key: bool) -> RotatedMaster:
         """A new master key, unless it shall not be made, and every volume sealed with it.
@@ -94,7 +96,9 @@ class Resealing:
         GrampusError with code `sealed-before` when volumes could not be sealed: others worked on
         them, or they migrate.
         """
-        self._current()
+        # A site has none of its own while its volumes are sealed with that of a home.
+        if not makes_key or not self._keys.ids():
+            self._current()
         with hold_lock(self._home, _KEYS_LOCK, self._clock):
             operation = self._find_cut_off()
             self._runner.propose(lambda: self._plan(makes_key=makes_key and operation is None))
@@ -168,8 +172,8 @@ class Resealing:
             raise GrampusError(
                 f"Some keys are still sealed with a former master key: {names}. Other "
                 "commands use these volumes, or they migrate.",
-                "All keys are still readable. Run `grampus volume key rotate` again later: "
-                "it continues with the same key.",
+                f"All keys are still readable. Run `grampus volume key rotate{self._keys.option}` "
+                "again later: it continues with the same key.",
                 code="sealed-before",
             )
         return sealed

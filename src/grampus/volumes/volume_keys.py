@@ -1,4 +1,4 @@
-"""The keys of encrypted volumes: one for each, sealed with the master key of a home.
+"""The keys of encrypted volumes: one for each, sealed with the master key of a home or a site.
 
 A volume's key is 256 random bits as 64 hexadecimal digits: that text is the passphrase of its
 image. It is kept nowhere but sealed, in the image's metadata and in the manifests of its backups:
@@ -23,7 +23,7 @@ from pydantic import SecretStr
 
 from grampus.core.errors import GrampusError
 from grampus.state.home import Home
-from grampus.state.keys import KEY_BYTES, KEY_ID_BYTES, KeptKey, KeptKeys, KeyKind
+from grampus.state.keys import KEY_BYTES, KEY_ID_BYTES, KeptKey, KeptKeys, KeyKind, open_keys
 
 _DIRECTORY = "volume.keys"
 _FORMAT = "1"
@@ -49,8 +49,8 @@ MasterKeys = KeptKeys[MasterKey]
 
 
 def master_keys(home: Home) -> MasterKeys:
-    """The master keys of the home; beside the labs' secrets, since a cluster may outlive them."""
-    return KeptKeys(home.root / "secrets" / _DIRECTORY, MasterKey)
+    """The master keys of the home, or of the site that it shares with other machines."""
+    return open_keys(home, _DIRECTORY, MasterKey)
 
 
 def make_volume_key() -> SecretStr:
@@ -75,7 +75,7 @@ def master_key_id(sealed: str) -> str:
 def unseal_volume_key(sealed: str, keys: MasterKeys) -> SecretStr:
     """The volume's key.
 
-    Raises NotFoundError with code `no-volume-key` when this home lacks the master key, and
+    Raises NotFoundError with code `no-volume-key` when the master key is not here, and
     GrampusError with code `bad-volume-key` when the text is not what was sealed.
     """
     key_id, text = _parse(sealed)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from grampus.cli.main import app
-from grampus.databases.backup.kept import backup_keys
+from grampus.databases.backup.keys import backup_keys
+from grampus.sites.model import SITE_RECORD, SiteSpec
 from grampus.state.home import HOME_VARIABLE, Home
 from grampus.state.keys import KeptKey, KeptKeys
+from grampus.state.store import Store
 from grampus.volumes.volume_keys import master_keys
 
 NOUNS = (["volume", "key"], ["db", "backup", "key"])
@@ -132,3 +135,33 @@ def test_rotated_backup_key_is_used_from_now_on_and_the_former_kept(
     assert json.loads(result.stdout) == {"key": current.id, "former": former.id}
     assert keys.ids() == sorted([current.id, former.id])
     assert current.render().split()[2] not in result.output
+
+
+SITE = SiteSpec(
+    name="prod",
+    tag="1a2b3",
+    fsid="f",
+    user="grampus",
+    pool="shops",
+    image_name="sid",
+    image_id="sid-1",
+    image_digest="1" * 64,
+)
+
+
+@pytest.mark.parametrize("noun", NOUNS, ids=" ".join)
+def test_a_mistyped_site_does_not_find_the_keys_of_the_home(
+    noun: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
+    key = keys_of(noun, tmp_path).ensure_current()
+    listing = (*noun, LIST_VERBS[noun[0]])
+    assert key.id in run(*listing, "--lab", "gone").output, "the keys outlive their lab"
+    with closing(Store(Home(tmp_path).store_file)) as store:
+        store.put(SITE_RECORD, SITE.name, SITE.name, SITE)
+    assert key.id in run(*listing).output
+    export = (*noun, "export", "--to", str(tmp_path / "out.key"))
+    for words in (listing, export):
+        result = run(*words, "--site", "prdo")
+        assert (result.exit_code, "Did you mean 'prod'?" in result.output) == (3, True)
+    assert not (tmp_path / "out.key").exists()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from grampus.core.errors import GrampusError, UsageError
+from grampus.core.errors import GrampusError, NotFoundError, UsageError
+from grampus.databases.backup.keys import backup_keys
 from grampus.databases.credentials import CredentialFiles
 from grampus.databases.users.user_files import UserFiles
 from grampus.sites import shared_state
@@ -38,9 +41,11 @@ from grampus.sites.site_key import (
     write_site_key,
 )
 from grampus.state.home import Home
+from grampus.state.keys import KeptKeys, keep_keys_of_site
 from grampus.state.log_port import StateUnansweredError
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
+from grampus.volumes.volume_keys import master_keys
 from tests.fakes.clock import NEW_YEAR, FakeClock
 from tests.fakes.state_log import FakeStateLog
 
@@ -312,3 +317,93 @@ def test_a_file_that_describes_no_site(text: str) -> None:
 def test_the_state_is_in_the_directory_of_the_site(tmp_path: Path) -> None:
     home = Home(tmp_path)
     assert shared_state.state_file(home, SITE).parent == site_directory(home, SITE)
+
+
+KINDS: dict[str, Callable[[Home], KeptKeys[Any]]] = {
+    "volumes": master_keys,
+    "backups": backup_keys,
+}
+
+
+Keys = Callable[[SharedState], KeptKeys[Any]]
+
+
+@pytest.fixture(params=KINDS)
+def keys(request: pytest.FixtureRequest) -> Keys:
+    return lambda state: KINDS[request.param](state.home)
+
+
+def test_keys_are_the_same_everywhere_and_sealed_in_the_cluster(world: World, keys: Keys) -> None:
+    first, second = world.found("a"), world.join("b", of="a")
+    made = keys(first).ensure_current()
+    second.store.catch_up()
+    assert keys(second).find_current() == keys(second).get(made.id) == made
+    assert keys(world.join("c", of="a")).ensure_current() == made
+    assert made.render().split()[2] not in "".join(world.log.entries.values())
+    for path in keys(second).directory.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(keys(second).directory.stat().st_mode) == 0o700
+
+
+def test_machines_that_need_a_first_key_together_use_one(world: World, keys: Keys) -> None:
+    first, second = world.found("a"), world.join("b", of="a")
+    of_first = keys(first).ensure_current()
+    assert keys(second).find_current() is None, "it has not seen that yet"
+    assert keys(second).ensure_current() == of_first
+    first.store.catch_up()
+    assert keys(first).find_current() == of_first
+    assert keys(first).ids() == keys(second).ids()
+
+
+def test_a_rotation_is_continued_by_another_machine(world: World, keys: Keys) -> None:
+    first, second = world.found("a"), world.join("b", of="a")
+    former, following = keys(first).ensure_current(), keys(first).ensure_next()
+    second.store.catch_up()
+    assert keys(second).ensure_next() == following
+    keys(second).settle_next(following.id)
+    first.store.catch_up()
+    assert keys(first).find_current() == following
+    assert keys(first).find_next() is None
+    assert keys(first).get(former.id) == former
+
+
+def test_keys_that_an_earlier_release_kept_in_a_home_are_shared_when_used(
+    world: World, keys: Keys
+) -> None:
+    first, second = world.found("a"), world.join("b", of="a")
+    of_home = keys(replace(first, home=world.home("a")))
+    used, unused = of_home.ensure_current(), of_home.ensure_next()
+    of_home.settle_next(unused.id)
+    assert keys(first).find_current() is None, "new ones belong to the site"
+    assert keys(first).ids() == of_home.ids()
+    assert keys(first).all() == of_home.all()
+    world.log.is_down = True
+    assert keys(first).get(used.id) == used
+    world.log.is_down = False
+    with pytest.raises(NotFoundError, match="import FILE --site prod`"):
+        keys(second).get(used.id)
+    assert keys(first).get(used.id) == used
+    second.store.catch_up()
+    assert keys(second).get(used.id) == used
+    assert keys(second).ids() == [used.id]
+
+
+def test_a_key_is_shared_before_it_is_used_here(world: World, keys: Keys) -> None:
+    """What is sealed with a key that only a lost machine had can be opened by nobody."""
+    state = world.found("a")
+    world.log.is_down = True
+    with pytest.raises(StateUnansweredError):
+        keys(state).ensure_current()
+    assert keys(state).ids() == []
+    assert keys(state).find_current() is None
+
+
+def test_keys_outlive_the_site_in_the_home_that_forgets_it(world: World, keys: Keys) -> None:
+    state = world.found("a")
+    made = keys(state).ensure_current()
+    of_home = keys(replace(state, home=world.home("a")))
+    own = of_home.ensure_current()
+    (kept,) = keep_keys_of_site(world.home("a"), SITE)
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert of_home.get(made.id) == made
+    assert of_home.find_current() == own, "it is used for nothing new"

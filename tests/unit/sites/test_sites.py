@@ -32,7 +32,9 @@ from grampus.sites.site_pools import SitePools
 from grampus.sites.sites import SiteService
 from grampus.state.home import Home
 from grampus.state.replicated import ReplicatedStore
+from grampus.state.secret_files import write_secret
 from grampus.state.store import Store
+from grampus.volumes.volume_keys import MasterKey, master_keys
 from tests.fakes.clock import FakeClock
 from tests.fakes.commands import FakeRunner, Output, Reply
 from tests.fakes.progress import RecordedProgress
@@ -294,8 +296,17 @@ def test_a_machine_leaves_and_the_last_one_removes_the_state(world: World) -> No
         world.service.forget("prod")
     with closing(world.state()) as state:
         state.remove(SITE_HOST_RECORD, "prod", "h1")
-    world.service.forget("prod")
+    key = MasterKey.make()
+    file, secrets = Path("volume.keys") / f"{key.id}.key", world.home.secrets_dir("prod")
+    write_secret(secrets, secrets / file, key.render())
+    progress = RecordedProgress()
+    world.service_with(progress).forget("prod")
     assert world.cluster.log.log is None
+    assert progress.notes == [
+        f"Keys of backups and encrypted volumes stay here: {world.home.root / 'secrets' / file}"
+    ]
+    assert master_keys(world.home).get(key.id) == key
+    assert not secrets.exists()
 
 
 def test_what_another_machine_changed_of_a_site_is_shown(world: World) -> None:

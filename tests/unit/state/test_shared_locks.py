@@ -248,7 +248,11 @@ class Shared:
         self.asked.append((name, shared, timeout_s))
         yield
 
-    def keep_secret(self, name: str, content: str) -> None:
+    @property
+    def site(self) -> str:
+        return "prod"
+
+    def keep_secret(self, name: str, content: str, *, replaces: bool = True) -> None:
         raise GrampusError(f"{name}{content}")
 
     def forget_secret(self, name: str) -> None:
@@ -263,6 +267,7 @@ def test_locks_of_a_site_are_held_against_other_machines(tmp_path: Path) -> None
         ("lab.prod", True),
         ("lab.prod", False),
         ("volume-keys", False),
+        ("bench.prod", False),
         ("serve.prod", True),
         ("backups.f", False),
     ]
@@ -272,6 +277,7 @@ def test_locks_of_a_site_are_held_against_other_machines(tmp_path: Path) -> None
     assert shared.asked == [
         ("db.prod.shop", False, 3.0),
         ("lab.prod", False, 3.0),
+        ("volume-keys", False, 3.0),
         ("serve.prod", True, 3.0),
         ("backups.f", False, 3.0),
     ]

@@ -14,8 +14,9 @@ from grampus.databases.service import DatabaseService
 from grampus.databases.upgrades.decide_server import choose_version
 from grampus.lab.images.cache import HostImages
 from grampus.lab.images.definition import load_definitions
-from grampus.lab.model import DATABASE_POOL, LabSpec
-from grampus.sites.model import SiteSpec
+from grampus.lab.model import DATABASE_POOL, DEFAULT_LAB, LabSpec
+from grampus.sites.model import SITE_RECORD, SiteSpec
+from grampus.state.home import Home
 from grampus.volumes.service import VolumeService
 from grampus.volumes.volume_keys import MasterKeys, master_keys
 
@@ -104,8 +105,19 @@ class Session(LabSession):
         )
 
     def master_keys(self) -> MasterKeys:
-        """The master keys of volumes of this home."""
-        return master_keys(self.home)
+        """The master keys of volumes. Errors as `keys_home`."""
+        return master_keys(self.keys_home())
+
+    def keys_home(self) -> Home:
+        """Where keys are: this home, or what the site shares with other machines.
+
+        The keys of a home belong to no lab, so the lab may be gone. But in a home that knows a
+        site, a mistyped name must not find the keys of the home: it raises NotFoundError.
+        """
+        self.store  # noqa: B018 - what is shared comes with it
+        if self.lab_name != DEFAULT_LAB and self.home_store.all(SITE_RECORD, None, SiteSpec):
+            self.require_place()
+        return self.home
 
     def server_images(self) -> LabImages:
         place = self.require_place()

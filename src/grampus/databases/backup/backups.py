@@ -11,7 +11,7 @@ from functools import partial
 from grampus.core.clock import format_moment
 from grampus.core.errors import RefusedError
 from grampus.databases.backup.decide_chain import decide_backup_id, decide_base, snapshot_name
-from grampus.databases.backup.kept import KeptBackups, keys_directory
+from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import (
     BackedUpDatabase,
     BackupKind,
@@ -93,7 +93,6 @@ class DatabaseBackups:
             claim=secrets.token_hex(8),
             target=place,
             target_id=target_id,
-            key_directory=str(keys_directory(operations.home)),
             key_id=key_id,
             lock_until=None if lock_days is None else now + timedelta(days=lock_days),
         )

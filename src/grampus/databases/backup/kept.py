@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 from grampus.core.clock import Clock, format_moment
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
@@ -25,14 +24,12 @@ from grampus.databases.backup.decide_unread import (
     require_not_needed_unread,
 )
 from grampus.databases.backup.errors import TargetError
-from grampus.databases.backup.keys import BackupKeys
+from grampus.databases.backup.keys import backup_keys
 from grampus.databases.backup.model import BackedUpDatabase
 from grampus.databases.backup.opening import open_target
 from grampus.databases.backup.places import TargetPlace
 from grampus.state.home import Home
 from grampus.state.locks import hold_lock
-
-_KEYS_DIRECTORY = "backup.keys"
 
 
 @dataclass(frozen=True)
@@ -188,16 +185,3 @@ class KeptBackups:
         except GrampusError as error:
             return Verdict(backup_id, error.problem)
         return Verdict(backup_id, None)
-
-
-def backup_keys(home: Home) -> BackupKeys:
-    """The backup keys of the home.
-
-    Beside the labs' secrets, not among them: backups outlive their databases, and labs.
-    """
-    return BackupKeys(keys_directory(home))
-
-
-def keys_directory(home: Home) -> Path:
-    """Where the home keeps its backup keys; no lab has a dot in its name."""
-    return home.root / "secrets" / _KEYS_DIRECTORY

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar
 
-from grampus.state.keys import KeptKey, KeptKeys, KeyKind
+from grampus.state.home import Home
+from grampus.state.keys import KeptKey, KeptKeys, KeyKind, open_keys
+
+_DIRECTORY = "backup.keys"
 
 
 class BackupKey(KeptKey):
@@ -21,8 +23,9 @@ class BackupKey(KeptKey):
     )
 
 
-class BackupKeys(KeptKeys[BackupKey]):
-    """The backup keys of one home."""
+BackupKeys = KeptKeys[BackupKey]
 
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory, BackupKey)
+
+def backup_keys(home: Home) -> BackupKeys:
+    """The backup keys of the home, or of the site that it shares with other machines."""
+    return open_keys(home, _DIRECTORY, BackupKey)

@@ -98,7 +98,7 @@ class BackupOrder(Model):
     claim: str = ""
     target: TargetPlace
     target_id: str
-    key_directory: str  # where the home keeps its backup keys
+    key_directory: str = ""  # of an earlier release
     key_id: str
     lock_until: datetime | None = None  # None: the backup is not locked
 
@@ -122,7 +122,7 @@ class RestoreOrder(Model):
     source_user: str  # the account that the backup's database had
     chain: tuple[str, ...]  # ids, the full backup first
     target: TargetPlace
-    key_directory: str
+    key_directory: str = ""  # of an earlier release
     replay: ReplayOrder | None = None
     volume_key: str | None = None  # as in the manifests
     grows_from_bytes: int | None = None  # the backup's size, where the database is to be bigger

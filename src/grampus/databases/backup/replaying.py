@@ -9,14 +9,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 from grampus.core.units import MIB, format_bytes
 from grampus.databases.administrator import administrator_of
 from grampus.databases.backup.archive import BinlogArchive
 from grampus.databases.backup.binlogs import Piece, require_contiguous
 from grampus.databases.backup.catalogue import BackupCatalogue
-from grampus.databases.backup.keys import BackupKeys
+from grampus.databases.backup.keys import backup_keys
 from grampus.databases.backup.model import ReplayOrder, RestoreOrder
 from grampus.databases.backup.opening import open_target
 from grampus.databases.backup.replay_plan import (
@@ -160,7 +159,7 @@ class ReplayWork:
 
     def _archive(self) -> BinlogArchive:
         target = open_target(self._order.target)
-        keys = BackupKeys(Path(self._order.key_directory))
+        keys = backup_keys(self._ports.home)
         manifest = BackupCatalogue(target, keys).observe(self._source).backups[self._backup_id]
         return BinlogArchive(
             *(target, keys.get(manifest.key_id), self._source),

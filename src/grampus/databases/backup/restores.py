@@ -16,7 +16,7 @@ from grampus.databases.backup.decide_chain import (
     require_known,
     require_whole,
 )
-from grampus.databases.backup.kept import KeptBackups, keys_directory
+from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import (
     BackedUpDatabase,
     BackupManifest,
@@ -100,7 +100,6 @@ class DatabaseRestores:
             source_user=was.user,
             chain=tuple(backup.id for backup in chain),
             target=request.place,
-            key_directory=str(keys_directory(self._operations.home)),
             replay=replay,
             volume_key=newest.volume_key,
             grows_from_bytes=was.size_bytes if spec.size_bytes > was.size_bytes else None,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from grampus.core.clock import format_moment
 from grampus.core.units import format_bytes
 from grampus.databases.backup.catalogue import BackupCatalogue
 from grampus.databases.backup.decide_chain import decide_chain
-from grampus.databases.backup.keys import BackupKeys
+from grampus.databases.backup.keys import backup_keys
 from grampus.databases.backup.model import RestoreOrder
 from grampus.databases.backup.opening import open_target
 from grampus.databases.backup.replaying import ReplayWork
@@ -24,7 +22,7 @@ def ensure_filled(ports: StepPorts, order: RestoreOrder) -> None:
     name, newest = order.database.name, order.chain[-1]
     if ports.volumes.get(name).is_formatted:
         return
-    keys = BackupKeys(Path(order.key_directory))
+    keys = backup_keys(ports.home)
     catalogue = BackupCatalogue(open_target(order.target), keys)
     database, _, _ = newest.partition("/")
     for backup in decide_chain(catalogue.observe(database).backups, newest):

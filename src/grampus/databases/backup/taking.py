@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from datetime import datetime
-from pathlib import Path
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.units import MIB
@@ -15,7 +14,7 @@ from grampus.databases.backup.catalogue import DATA, BackupCatalogue
 from grampus.databases.backup.decide_chain import decide_spent_snapshots
 from grampus.databases.backup.decide_schedule import BinlogPlace
 from grampus.databases.backup.errors import BackupDamagedError, TargetError
-from grampus.databases.backup.keys import BackupKeys
+from grampus.databases.backup.keys import backup_keys
 from grampus.databases.backup.model import BackupManifest, BackupOrder, BaseBackup
 from grampus.databases.backup.opening import open_target
 from grampus.databases.backup.sealed_stream import SealedWriter, StreamFacts
@@ -36,7 +35,7 @@ class BackupWork:
     def __init__(self, ports: StepPorts, order: BackupOrder) -> None:
         self._ports = ports
         self._order = order
-        self._keys = BackupKeys(Path(order.key_directory))
+        self._keys = backup_keys(ports.home)
         self._target = open_target(order.target)
         self._catalogue = BackupCatalogue(self._target, self._keys)
         self._gtid_executed: str | None = None

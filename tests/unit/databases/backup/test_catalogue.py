@@ -36,7 +36,7 @@ def target(tmp_path: Path) -> DirectoryTarget:
 
 @pytest.fixture
 def keys(tmp_path: Path) -> BackupKeys:
-    made = BackupKeys(tmp_path / "keys")
+    made = BackupKeys(tmp_path / "keys", BackupKey)
     made.add(KEY)
     return made
 
@@ -80,7 +80,7 @@ def test_listing_needs_no_key(
     target: DirectoryTarget, catalogue: BackupCatalogue, tmp_path: Path
 ) -> None:
     manifest = kept(target, catalogue, 1)
-    elsewhere = BackupCatalogue(target, BackupKeys(tmp_path / "no keys"))
+    elsewhere = BackupCatalogue(target, BackupKeys(tmp_path / "no keys", BackupKey))
     assert elsewhere.observe().backups == {manifest.id: manifest}
     with pytest.raises(NotFoundError, match="key import"):
         elsewhere.verify(manifest)

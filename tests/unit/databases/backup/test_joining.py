@@ -92,7 +92,7 @@ class Shelf:
 
 @pytest.fixture(scope="module")
 def key(tmp_path_factory: pytest.TempPathFactory) -> BackupKey:
-    return BackupKeys(tmp_path_factory.mktemp("keys")).ensure_current()
+    return BackupKeys(tmp_path_factory.mktemp("keys"), BackupKey).ensure_current()
 
 
 @pytest.fixture

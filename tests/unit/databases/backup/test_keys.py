@@ -49,16 +49,16 @@ def test_text_that_is_no_key_is_refused(text: str) -> None:
 
 def test_first_use_makes_the_key_and_later_ones_find_it(tmp_path: Path) -> None:
     directory = tmp_path / "keys"
-    assert BackupKeys(directory).find_current() is None
-    key = BackupKeys(directory).ensure_current()
-    assert BackupKeys(directory).ensure_current() == key
-    assert BackupKeys(directory).get(key.id) == key
+    assert BackupKeys(directory, BackupKey).find_current() is None
+    key = BackupKeys(directory, BackupKey).ensure_current()
+    assert BackupKeys(directory, BackupKey).ensure_current() == key
+    assert BackupKeys(directory, BackupKey).get(key.id) == key
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()} == {0o600}
 
 
 def test_key_that_came_later_is_beside_the_current_one(tmp_path: Path) -> None:
-    keys = BackupKeys(tmp_path)
+    keys = BackupKeys(tmp_path, BackupKey)
     current = keys.ensure_current()
     keys.add(KEY)
     assert keys.get(KEY.id) == KEY
@@ -68,10 +68,10 @@ def test_key_that_came_later_is_beside_the_current_one(tmp_path: Path) -> None:
 
 def test_key_that_is_not_here_says_how_to_bring_it(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="key import"):
-        BackupKeys(tmp_path).get("00112233aabbccdd")
+        BackupKeys(tmp_path, BackupKey).get("00112233aabbccdd")
 
 
 def test_key_under_another_name_is_not_taken(tmp_path: Path) -> None:
     (tmp_path / "00112233aabbccdd.key").write_text(KEY.render())
     with pytest.raises(GrampusError, match=KEY.id):
-        BackupKeys(tmp_path).get("00112233aabbccdd")
+        BackupKeys(tmp_path, BackupKey).get("00112233aabbccdd")
