@@ -3,7 +3,9 @@
 A change is made in a transaction of the local file, which is committed once the rows that differ
 are in the log (`log_port.py`). Another machine's copy gets these rows from there, in the same
 order. An entry is appended only behind the last one that the copy has: if another machine was
-first, the transaction is rolled back, the copy gets what it lacks, and the change is made anew.
+first, the transaction is rolled back, the copy gets what it lacks, and the change is made anew. So
+a copy that was the newest a moment ago is not compared before a change: the log does that. A change
+that comes to nothing, or fails, counts only once the copy was compared.
 
 Failure and recovery: a process that ends between the log and its own commit leaves a copy that
 lacks an entry, and gets it by the next `catch_up`. If the answer of the log is lost, the entry is
@@ -42,6 +44,8 @@ COMPACT_AFTER = 2000
 # A cluster that fails over to other OSDs answers again after less than this.
 PATIENCE_S = 90.0
 _RETRY_S = 1.0
+# How long a copy that was the newest is likely to be so.
+_LIKELY_NEWEST_S = 2.0
 # How old may be what somebody looks at who looks all the time.
 REFRESH_EVERY_S = 0.5
 _MOST_ATTEMPTS = 100
@@ -86,7 +90,7 @@ class ReplicatedStore(Store):
         self._clock = clock
         self._on_secret = on_secret
         self.require = require
-        self._caught_up_s: float | None = None
+        self._newest_s: float | None = None  # when this was the newest copy
         with self.transaction() as connection:
             _watch_changes(connection)
 
@@ -109,19 +113,20 @@ class ReplicatedStore(Store):
         """See `Store.change`: made here once it is in the log."""
         results: dict[str, ResultT] = {}
         deadline_s = self._clock.monotonic_s() + PATIENCE_S
-        for _ in range(_MOST_ATTEMPTS):
+        for number in range(_MOST_ATTEMPTS):
             try:
-                # What `make` finds decides what it does, also that it does nothing.
-                self.catch_up()
+                is_newest = number > 0 or not self._was_newest(_LIKELY_NEWEST_S)
+                if is_newest:
+                    self.catch_up()
                 with self.transaction() as connection:
                     for known in results:
                         if connection.execute(_KNOWN, (known,)).fetchone() is not None:
                             return results[known]
                 with self._lock, self._errors_explained():
                     entry = secrets.token_hex(8)
-                    is_made, result = self._attempt(make, entry, results)
-                if is_made:
-                    return result
+                    made = self._attempt(make, entry, results, is_newest=is_newest)
+                if made:
+                    return made[0]
             except StateUnansweredError:
                 if self._clock.monotonic_s() >= deadline_s:
                     raise
@@ -143,11 +148,15 @@ class ReplicatedStore(Store):
         Raises GrampusError, StateUnansweredError at once.
         """
         now_s = self._clock.monotonic_s()
-        if self._caught_up_s is not None and now_s < self._caught_up_s + seen_within_s:
+        if self._was_newest(seen_within_s):
             return
         while not self._get_part():
             pass
-        self._caught_up_s = now_s
+        self._newest_s = now_s
+
+    def _was_newest(self, within_s: float) -> bool:
+        """Whether this was the newest copy so many seconds ago or later."""
+        return self._newest_s is not None and self._clock.monotonic_s() < self._newest_s + within_s
 
     def log_id(self) -> str | None:
         """The log that this is a copy of; None: none yet."""
@@ -169,18 +178,30 @@ class ReplicatedStore(Store):
         make: Callable[[sqlite3.Connection], ResultT],
         entry: str,
         results: dict[str, ResultT],
-    ) -> tuple[bool, ResultT]:
-        """Whether the change is made, and what `make` answered."""
-        connection = self._connection
+        *,
+        is_newest: bool,
+    ) -> list[ResultT]:
+        """What `make` answered; empty: the change is not made, because the copy is not the newest,
+        or may not be."""
+        connection, begun_s = self._connection, self._clock.monotonic_s()
         connection.execute("BEGIN IMMEDIATE")
         try:
             connection.execute("DELETE FROM temp.changed_rows")
-            result = make(connection)
-            rows = _read_changed(connection)
+            try:
+                result = make(connection)
+                rows = _read_changed(connection)
+                if rows:
+                    self.require(connection)
+            except Exception:
+                if is_newest:
+                    raise
+                rows = []
+            if not rows and not is_newest:
+                connection.rollback()
+                return []
             if not rows:
                 connection.commit()
-                return True, result
-            self.require(connection)
+                return [result]
             log, position = self._place(connection)
             results[entry] = result
             text = json.dumps({"format": FORMAT, "entry": entry, "rows": rows})
@@ -188,10 +209,11 @@ class ReplicatedStore(Store):
             if is_appended:
                 self._note_applied(connection, position + 1, entry, rows)
                 connection.commit()
-            else:
-                del results[entry]
-                connection.rollback()
-            return is_appended, result
+                self._newest_s = begun_s
+                return [result]
+            del results[entry]
+            connection.rollback()
+            return []
         except BaseException:
             connection.rollback()
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -204,7 +205,7 @@ def test_a_long_log_becomes_a_snapshot(site: Site, monkeypatch: pytest.MonkeyPat
         write(a, f"n{number % 4}", str(number))
     a.remove("note", LAB, "gone")
     a.catch_up()
-    assert (site.log.base, len(site.log.entries)) == (10, 4)
+    assert (site.log.base, len(site.log.entries)) == (14, 0)
     write(a, "after", "1")
     new = site.copy("new")
     for store in (behind, new):
@@ -328,3 +329,43 @@ def test_others_are_asked_as_often_as_needed(site: Site) -> None:
     site.clock.sleep(5)
     a.catch_up(seen_within_s=5)
     assert site.log.reads == reads + 1
+
+
+def test_changes_one_after_the_other_ask_only_to_append(site: Site) -> None:
+    a, b = site.copy("a"), site.copy("b")
+    write(a, "x", "1")
+    before = site.log.reads
+    for number in range(5):
+        write(a, "x", str(number))
+        site.clock.sleep(0.3)
+    assert site.log.reads == before
+    site.clock.sleep(3)
+    write(a, "x", "last")
+    assert site.log.reads == before + 1, "it was alone for too long to be sure"
+    b.catch_up()
+    assert notes(b) == {"x": "last"}
+
+
+@pytest.mark.parametrize("outcome", ["nothing", "error"])
+def test_a_change_that_is_decided_on_an_old_copy_is_decided_again(site: Site, outcome: str) -> None:
+    """What the copy lacks decides that something is to be done, or that it is no mistake."""
+    a, b = site.copy("a"), site.copy("b")
+    write(b, "y", "1")
+    write(a, "x", "1")  # b does not have it
+    seen: list[bool] = []
+
+    def change(connection: sqlite3.Connection) -> str:
+        found = connection.execute("SELECT body FROM records WHERE name = 'x'").fetchone()
+        seen.append(found is not None)
+        if found is None and outcome == "error":
+            raise GrampusError("There is no x.")
+        if found is not None:
+            connection.execute("DELETE FROM records WHERE name = 'x'")
+        return "done"
+
+    assert b.change(change) == "done"
+    assert seen == [False, True]
+    a.catch_up()
+    assert notes(a) == notes(b) == {"y": "1"}
+    with pytest.raises(GrampusError, match="no x") if outcome == "error" else nullcontext():
+        b.change(change)
