@@ -34,6 +34,7 @@ from grampus.hosts.probing import (
 MONS_EVERY_S = 5.0
 # So many other hosts look for one that cannot be reached: one that is cut off itself sees nobody.
 PEERS = 2
+LOOKS_AT_ONCE = 8
 _COMMAND_TIMEOUT_S = 10.0
 
 
@@ -76,17 +77,21 @@ class HostWatch:
         looked_at = sorted(known if every_host else known & databases.keys())
         planned, memory = self._operations.records.all_maintenance(), self._memory
         memory.tracks = {host: memory.tracks.get(host, HostTrack()) for host in looked_at}
-        seen = {}
-        for host in looked_at:
-            began_s = self._operations.clock.monotonic_s()
+        clock = self._operations.clock
+
+        def observe(host: str) -> SeenHost:
+            began_s = clock.monotonic_s()
             sight = self._observe(host, databases[host])
             # A host that was silent was so from the beginning of the look.
             track = follow_host(memory.tracks[host], sight, began_s)
             memory.tracks[host] = track
-            now_s = self._operations.clock.monotonic_s()
+            now_s = clock.monotonic_s()
             state = classify_host(host, track, sight, now_s, is_planned=host in planned)
-            seen[host] = SeenHost(host, state, tuple(databases[host]))
-        return seen
+            return SeenHost(host, state, tuple(databases[host]))
+
+        # A host that does not answer takes seconds, which the others need not wait for.
+        with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
+            return {seen.host: seen for seen in pool.map(observe, looked_at)}
 
     # -- inside -------------------------------------------------------------------------------
 

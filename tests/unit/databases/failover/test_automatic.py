@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,13 @@ from grampus.databases.failover.automatic import (
     report_osds,
     take_over,
 )
-from grampus.databases.failover.host_states import HostState
-from grampus.databases.failover.host_watch import MONS_EVERY_S, SeenHost
+from grampus.databases.failover.host_states import HostSight, HostState
+from grampus.databases.failover.host_watch import (
+    MONS_EVERY_S,
+    HostMemory,
+    HostWatch,
+    SeenHost,
+)
 from tests.unit.databases.stopped_case import write_rows
 
 from .failover_world import FailoverWorld
@@ -83,6 +89,21 @@ def test_hosts_that_are_well_cost_a_command_now_and_then(
     assert controller.look_for(10 * MONS_EVERY_S) == []
     after = {name: len(host.commands) - before[name] for name, host in world.hosts.items()}
     assert after == {"h1": 10, "h2": 0, "h3": 0}
+
+
+def test_hosts_are_asked_at_the_same_time(
+    world: FailoverWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that does not answer for seconds holds up no other one."""
+    all_at_once = threading.Barrier(len(world.hosts), timeout=30)
+
+    def reached(_watch: HostWatch, _host: str, _databases: Sequence[str]) -> HostSight:
+        all_at_once.wait()
+        return HostSight(managed=True)
+
+    monkeypatch.setattr(HostWatch, "_observe", reached)
+    watch = HostWatch(world.service().operations, HostMemory())
+    assert list(watch.look(every_host=True)) == ["h1", "h2", "h3"]
 
 
 def test_the_databases_of_a_dead_host_run_elsewhere(
