@@ -27,10 +27,11 @@ DATA_TIMEOUT_S = 12 * 3600.0
 # What an image says of the features that it is without while it is flattened (`flattening`).
 SUSPENDED_FACT = "suspended_features"
 # The namespace and the clone over one connection. Version 2: the snapshot need not be protected
-# (Ceph 13 and later), and the clone may be in another namespace. By the setting, since Ceph 16's
-# `clone` does not take the version. A clone has its parent's features; one of an image that is
-# being flattened would be without an object map for good. Size and facts of a new clone over the
-# same connection, too: three commands less, while a database is waited for.
+# (Ceph 13 and later), and the clone may be in another namespace. By a setting of the connection
+# (`connecting.py`), since Ceph 16's `clone` does not take the version. A clone has its parent's
+# features; one of an image that is being flattened would be without an object map for good. Size
+# and facts of a new clone over the same connection, too: three commands less, while a database is
+# waited for.
 CLONE_IMAGE = f"""
 {CONNECT}
 import json, sys, rbd
@@ -38,7 +39,7 @@ import json, sys, rbd
 {HEADER_METADATA}
 parent_namespace, _, parent = sys.argv[2].rpartition("/")
 namespace, _, name = sys.argv[5].rpartition("/")
-with connect(rbd_default_clone_format="2") as cluster:
+with connect() as cluster:
     with cluster.open_ioctx(sys.argv[1]) as source, cluster.open_ioctx(sys.argv[4]) as pool:
         source.set_namespace(parent_namespace)
         enter(pool, namespace)

@@ -26,7 +26,10 @@ ALIVE_EVERY_S, SILENCE_S = 4.0, 20.0
 STDERR_READ_BYTES = 16 * 1024
 # As in `program.py`, which is read and not imported: no command runs it.
 LENGTH, REQUEST, ANSWER = struct.Struct(">I"), struct.Struct(">dBI"), struct.Struct(">III")
-_PROGRAM = resources.files("grampus.hosts.command_server").joinpath("program.py")
+_PROGRAMS = [
+    resources.files("grampus.hosts.command_server").joinpath(name)
+    for name in ("program.py", "connected.py")
+]
 
 
 class CommandServers:
@@ -88,8 +91,8 @@ class CommandServers:
                 if server.is_alive():
                     return server
                 server.end()
-        program = self._program or ["python3", "-S", "-c", _PROGRAM.read_text(encoding="utf-8")]
-        argv = self._exec_argv(program)
+        texts = (one.read_text(encoding="utf-8") for one in _PROGRAMS)
+        argv = self._exec_argv(self._program or ["python3", "-S", "-c", *texts])
         return _Server(argv, self._where, self._explain_end)
 
     def _give_back(self, server: _Server) -> None:

@@ -12,8 +12,9 @@ seconds. A command whose asker is silent for too long is ended, and this with it
 lost its power or its network ends no connection.
 
 A script for Python (`python3 -c`) runs in a fork of this process, which has loaded Ceph's libraries
-and others before, when a script named them. When stdin ends or TERM comes, the command that runs is
-ended, too.
+and others before, when a script named them. One that connects to a cluster runs in a fork that
+keeps the connection for the next script (`connected.py`, whose text is our first argument). When
+stdin ends or TERM comes, the command that runs is ended, too.
 """
 
 from __future__ import annotations
@@ -26,12 +27,20 @@ import struct
 import sys
 import time
 
+TYPE_CHECKING = False  # `typing` is not loaded
+if TYPE_CHECKING:
+    from typing import Any
+
 TERM_GRACE_S = 3.0
 LENGTH, REQUEST, ANSWER = struct.Struct(">I"), struct.Struct(">dBI"), struct.Struct(">III")
 # As `runc exec` ends when the program is not there.
 CANNOT_START = 255
 # Of distributions: they are only found with the directories that `site` adds.
 CEPH_LIBRARIES = ("rados", "rbd")
+# What a script calls that connects (`ceph/connecting.py`).
+KEEP = "keep_connection"
+# The names of `connected.py`.
+CONNECTED: dict[str, Any] = {}
 # Libraries that are worth loading once, when a script names them.
 SLOW_LIBRARIES = (*CEPH_LIBRARIES, "socket", "json", "subprocess", "pathlib")
 
@@ -68,6 +77,10 @@ class Asker:
         return -self._extra_bytes % LENGTH.size
 
 
+class Unconnected(BaseException):
+    """The cluster does not answer over a connection that was kept."""
+
+
 class Command:
     """A command that was started: its process group, and our ends of its pipes."""
 
@@ -94,11 +107,11 @@ def read_exactly(size: int, leaving: int) -> bytes:
     return bytes(content)
 
 
-def write_all(content: bytes) -> None:
-    """All of it to stdout."""
+def write_all(content: bytes, descriptor: int = 1) -> None:
+    """All of it to stdout, or elsewhere."""
     view = memoryview(content)
     while view:
-        view = view[os.write(1, view) :]
+        view = view[os.write(descriptor, view) :]
 
 
 def answer(returncode: int, stdout: bytes, stderr: bytes) -> None:
@@ -157,7 +170,7 @@ def fork_script(script: str, arguments: list[str], pipes: list[tuple[int, int]])
             for pipe in pipes:
                 os.close(pipe[0])
                 os.close(pipe[1])
-            code = run_script(script, arguments)
+            code, _ = run_script(script, arguments, {})
         finally:
             os._exit(code)
     return pid
@@ -173,29 +186,50 @@ def load(library: str) -> None:
         pass  # the script will say so
 
 
-def run_script(script: str, arguments: list[str]) -> int:
-    """The code with which Python would end after this script."""
+def run_script(script: str, arguments: list[str], names: dict[str, Any]) -> tuple[int, bool]:
+    """The code with which Python would end after this script, which knows these names; and whether
+    it has ended by its own will. Raises Unconnected.
+    """
     sys.argv = ["-c", *arguments]
-    code = 0
+    code, is_whole = 0, True
+    names = {**names, "__name__": "__main__"}
     try:
         # What was asked for, as `python3 -c` would.
-        exec(compile(script, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102
+        exec(compile(script, "<string>", "exec"), names)  # noqa: S102
     except SystemExit as left:
         if isinstance(left.code, int):
             code = left.code
         elif left.code is not None:
             sys.stderr.write(f"{left.code}\n")
             code = 1
+    except Unconnected:
+        raise
     except BaseException:  # noqa: BLE001 - whatever ends a script is told as Python tells it
         # Imported only here: it takes a third of the time in which this program starts.
         __import__("traceback").print_exc()
-        code = 1
+        code, is_whole = 1, False
+    names.clear()  # its functions would keep all that it has left
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except BrokenPipeError:
             code = code or 1
-    return code
+    return code, is_whole
+
+
+def wait(poll: select.poll, leaving: int, asker: Asker) -> list[int]:
+    """The descriptors that are ready, but for stdin, which was listened to. Raises Gone."""
+    ready = poll.poll(asker.left_s() * 1000)
+    if not ready and not asker.left_s():
+        sys.stderr.write("Grampus is silent; its command was ended\n")
+        raise Gone
+    found = [descriptor for descriptor, _ in ready]
+    if leaving in found:
+        raise Gone
+    if 0 in found:
+        asker.listen()
+        found.remove(0)
+    return found
 
 
 def finish(
@@ -219,16 +253,8 @@ def finish(
         os.set_blocking(command.stdin, False)
         poll.register(command.stdin, select.POLLOUT)
     while waited_for:
-        ready = poll.poll(asker.left_s() * 1000)
-        if not ready and not asker.left_s():
-            sys.stderr.write("Grampus is silent; its command was ended\n")
-            raise Gone
-        for descriptor, _ in ready:
-            if descriptor == leaving:
-                raise Gone
-            if descriptor == 0:
-                asker.listen()
-            elif descriptor == command.stdin:
+        for descriptor in wait(poll, leaving, asker):
+            if descriptor == command.stdin:
                 try:
                     view = view[os.write(command.stdin, view) :]
                 except BrokenPipeError:
@@ -256,23 +282,30 @@ def finish(
     return status, bytes(command.output[command.stdout]), bytes(command.output[command.stderr])
 
 
-def end(command: Command) -> None:
-    """End a command and all that it started: TERM, then KILL."""
-    signal_group(command, signal.SIGTERM)
+def end(leader: int) -> None:
+    """End a command, by the process that leads its group, and all that it started: TERM, then
+    KILL."""
+    signal_group(leader, signal.SIGTERM)
     try:
-        exited = os.pidfd_open(command.pid)
+        exited = os.pidfd_open(leader)
     except ProcessLookupError:
         return
     poll = select.poll()
     poll.register(exited, select.POLLIN)
     poll.poll(TERM_GRACE_S * 1000)
-    signal_group(command, signal.SIGKILL)
+    signal_group(leader, signal.SIGKILL)
 
 
-def signal_group(command: Command, number: int) -> None:
-    """A signal to the command's process group, if there is one left."""
+def code_of(status: int) -> int:
+    """The exit code, as runc tells of a process that a signal ended."""
+    ended_by = status & 0x7F
+    return 128 + ended_by if ended_by else status >> 8
+
+
+def signal_group(leader: int, number: int) -> None:
+    """A signal to the process group, if there is one left."""
     try:  # noqa: SIM105 - `contextlib` is not loaded
-        os.killpg(command.pid, number)
+        os.killpg(leader, number)
     except ProcessLookupError:
         pass
 
@@ -293,6 +326,12 @@ def serve(request: bytes, leaving: int) -> None:
     """Do what a request says, and answer."""
     silence_s, argv, content = parse(request)
     asker = Asker(silence_s)
+    if argv[:2] == [b"python3", b"-c"] and KEEP.encode() in argv[2] and len(sys.argv) > 1:
+        outcome = run_connected(request, leaving, asker)
+        if outcome is not None:
+            read_exactly(asker.rest_bytes(), leaving)
+            answer(*outcome)
+            return
     try:
         command = start(argv, content is not None)
     except OSError as error:
@@ -303,11 +342,18 @@ def serve(request: bytes, leaving: int) -> None:
         status, stdout, stderr = finish(command, content or b"", leaving, asker)
         read_exactly(asker.rest_bytes(), leaving)
     except Gone:
-        end(command)
+        end(command.pid)
         raise
-    # As runc tells of a process that a signal ended.
-    ended_by = status & 0x7F
-    answer(128 + ended_by if ended_by else status >> 8, stdout, stderr)
+    answer(code_of(status), stdout, stderr)
+
+
+def run_connected(request: bytes, leaving: int, asker: Asker) -> tuple[int, bytes, bytes] | None:
+    """As `connected.run`, which is loaded when it is first needed: most servers never are."""
+    if "run" not in CONNECTED:
+        CONNECTED.update(globals())
+        exec(compile(sys.argv[1], "<connected>", "exec"), CONNECTED)  # noqa: S102
+    outcome: tuple[int, bytes, bytes] | None = CONNECTED["run"](request, leaving, asker)
+    return outcome
 
 
 def main() -> None:
