@@ -110,6 +110,7 @@ LANES = (
             "lab_monitoring",  # 50, with its host image
             "site_access",  # 40
             "site_ports",  # exhaustive
+            "guest_host",  # exhaustive, with another image
             "guide",  # exhaustive
             "every_step",  # exhaustive
             "ten_databases",  # exhaustive

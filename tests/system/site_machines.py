@@ -26,6 +26,15 @@ NAME = "shop"  # the database that most tests work on
 # The last numbers of the hosts' addresses, in the network of the lab, and those of databases.
 FIRST_HOST, DATABASES = 31, "240-249"
 
+_LOOK_FOR_REST = """
+    find /var/lib/grampus -mindepth 1 -maxdepth 1
+    awk '$5 != "/var/lib/grampus" && index($5, "/var/lib/grampus/") == 1' /proc/mounts
+    awk 'index($5, "/var/lib/grampus/") == 1 { print $5 }' /proc/self/mountinfo
+    systemctl list-units --all --plain --no-legend 'grampus-*'
+    ip -4 -brief address show eth0 | tr ' ' '\\n' | grep / | tail -n +2
+    losetup --list --noheadings --output BACK-FILE | grep "^/var/lib/grampus/$1/" || true
+"""
+
 
 class OwnedCluster(Protocol):
     """A cluster of somebody, in the network of its site's hosts."""
@@ -114,16 +123,14 @@ class Site:
         return dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
 
     def left_on(self, host: str) -> str:
-        """What is there of Grampus on a host: mounts, files, services, addresses, loop devices."""
-        script = """
-            find /var/lib/grampus -mindepth 1 -maxdepth 1
-            awk '$5 != "/var/lib/grampus" && index($5, "/var/lib/grampus/") == 1' /proc/mounts
-            awk 'index($5, "/var/lib/grampus/") == 1 { print $5 }' /proc/self/mountinfo
-            systemctl list-units --all --plain --no-legend 'grampus-*'
-            ip -4 -brief address show eth0 | tr ' ' '\\n' | grep / | tail -n +2
-            losetup --list --noheadings --output BACK-FILE | grep "^/var/lib/grampus/$1/" || true
-        """
-        return self.hosts.run(host, "sh", "-c", script, "left", self.tag)
+        """What is there of Grampus on a host."""
+        return self.hosts.run(host, *self.look_for_rest)
+
+    @property
+    def look_for_rest(self) -> tuple[str, ...]:
+        """The command for a host that prints what is there of Grampus: mounts, files, services,
+        addresses, loop devices."""
+        return ("sh", "-c", _LOOK_FOR_REST, "left", self.tag)
 
 
 def new_home(beside: Path) -> Path:

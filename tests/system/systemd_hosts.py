@@ -218,7 +218,7 @@ class SystemdHosts:
         def is_up() -> bool:
             code = self._booted[name].poll()
             assert code is None, f"{name} ended with {code}: {self._log(name).read_text()[-2000:]}"
-            if not _answers_ssh(self._addresses[name]):
+            if not answers_ssh(self._addresses[name]):
                 return False
             state = self._run(name, "systemctl", "is-system-running").stdout.strip()
             return state in ("running", "degraded")
@@ -269,7 +269,8 @@ def _make_usable(group: Path, *, is_only_tree: bool) -> None:
         (group.parent / "cgroup.subtree_control").write_text(enabled)
 
 
-def _answers_ssh(address: str) -> bool:
+def answers_ssh(address: str) -> bool:
+    """Whether a machine's sshd answers."""
     try:
         with socket.create_connection((address, 22), timeout=5) as connection:
             return connection.recv(4) == b"SSH-"
