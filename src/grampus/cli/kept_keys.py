@@ -14,7 +14,7 @@ def key_entries(keys: KeptKeys[KeyT]) -> list[dict[str, Any]]:
     """The keys that are here, as JSON documents that hold no secret."""
     current = keys.find_current()
     current_id = current.id if current is not None else None
-    return [{"id": key_id, "current": key_id == current_id} for key_id in keys.ids()]
+    return [{"id": key_id, "current": key_id == current_id} for key_id in keys.own_ids()]
 
 
 def require_current_key(keys: KeptKeys[KeyT], *, made_by: str) -> KeyT:

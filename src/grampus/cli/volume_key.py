@@ -45,7 +45,7 @@ def volume_key_show(
                 "new volumes"
                 if entry["current"]
                 else "older backups, and volumes with keys sealed by it",
-                str(keys.keys_with(entry["id"]).directory),
+                str(keys.directory),
             ]
             for entry in entries
         ],

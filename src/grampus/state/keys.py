@@ -220,9 +220,13 @@ class KeptKeys(Generic[KeyT]):
         return [self.keys_with(key_id)._read(key_id) for key_id in self.ids()]
 
     def ids(self) -> list[str]:
-        """The keys that are here, sorted."""
+        """The keys that are here, sorted: for a site, those that only this home has, too."""
         of_home = [] if self._home is None else self._home.ids()
-        return sorted({*of_home, *(path.stem for path in self.directory.glob(_KEY_FILES))})
+        return sorted({*of_home, *self.own_ids()})
+
+    def own_ids(self) -> list[str]:
+        """The keys of the site, which all machines have, or else of the home; sorted."""
+        return sorted(path.stem for path in self.directory.glob(_KEY_FILES))
 
     def _file(self, key_id: str) -> Path:
         return self.directory / f"{key_id}.key"
