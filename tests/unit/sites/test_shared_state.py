@@ -12,6 +12,13 @@ import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, UsageError
 from grampus.databases.backup.keys import backup_keys
+from grampus.databases.backup.places import TargetPlace
+from grampus.databases.backup.shared_credentials import (
+    forget_credentials,
+    reachable_place,
+    renew_credentials,
+    share_credentials,
+)
 from grampus.databases.credentials import CredentialFiles
 from grampus.databases.users.user_files import UserFiles
 from grampus.sites import shared_state
@@ -408,3 +415,48 @@ def test_keys_outlive_the_site_in_the_home_that_forgets_it(world: World, keys: K
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert of_home.get(made.id) == made
     assert of_home.find_current() == own, "it is used for nothing new"
+
+
+def test_credentials_of_schedules_are_on_each_machine(world: World, tmp_path: Path) -> None:
+    first, second = world.found("a"), world.join("b", of="a")
+    file = tmp_path / "s3.credentials"
+    place = TargetPlace(url="s3://backups", credentials=str(file))
+    share_credentials(first.home, place)
+    assert reachable_place(first.home, place) == place, "there is no such file"
+    file.write_text("the keys")
+    share_credentials(first.home, place)
+    second.store.catch_up()
+    assert reachable_place(second.home, place) == place, "it has its own"
+    file.unlink()
+    found = reachable_place(second.home, place)
+    assert found.url == place.url
+    copy = Path(found.credentials or "")
+    assert copy.is_relative_to(second.home.secrets_dir(SITE))
+    assert (copy.read_text(), stat.S_IMODE(copy.stat().st_mode)) == ("the keys", 0o600)
+    assert "the keys" not in "".join(world.log.entries.values())
+    file.write_text("changed")
+    world.log.is_down = True
+    renew_credentials(first.home, place)
+    world.log.is_down = False
+    renew_credentials(first.home, place)
+    second.store.catch_up()
+    assert copy.read_text() == "changed"
+    forget_credentials(first.home, place, [place])
+    second.store.catch_up()
+    assert copy.exists()
+    forget_credentials(first.home, place, [TargetPlace(url="s3://backups", credentials="/x")])
+    second.store.catch_up()
+    assert not copy.exists()
+    assert not copy.parent.exists()
+
+
+def test_a_lab_keeps_credentials_where_they_are(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "s3.credentials"
+    file.write_text("the keys")
+    place = TargetPlace(url="s3://backups", credentials=str(file))
+    home = world.home("a")
+    share_credentials(home, place)
+    forget_credentials(home, place, [])
+    file.unlink()
+    assert reachable_place(home, place) == place
+    assert not home.root.exists()

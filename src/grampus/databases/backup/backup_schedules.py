@@ -22,7 +22,13 @@ from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupKind, BackupManifest
 from grampus.databases.backup.opening import open_target
 from grampus.databases.backup.owners import is_of, own_backups
+from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.schedule_steps import SCHEDULE_BACKUPS, BackupScheduleChange
+from grampus.databases.backup.shared_credentials import (
+    forget_credentials,
+    renew_credentials,
+    share_credentials,
+)
 from grampus.databases.backup.states import BackupStates
 from grampus.databases.backup.stretch_names import owner_of_stretch
 from grampus.databases.model import DatabaseRecord
@@ -67,7 +73,7 @@ class BackupSchedules:
         if schedule is not None:
             require_backup_schedule(schedule)
             if schedule.object_lock_days is not None:
-                open_target(schedule.place).require_lockable()
+                open_target(schedule.place, self._operations.home).require_lockable()
             if schedule.archives:
                 BinlogArchiver.require_flavour(record.spec.flavour)
         return BackupScheduleChange(database=name, schedule=schedule)
@@ -80,7 +86,22 @@ class BackupSchedules:
         """
         with self._operations.locked(name):
             self._operations.settle(name)
-            self._operations.run(SCHEDULE_BACKUPS, self._plan(name, schedule))
+            change, former = self._plan(name, schedule), self.get(name)
+            if schedule is not None and not self._operations.runner.is_planning:
+                share_credentials(self._operations.home, schedule.place)
+            self._operations.run(SCHEDULE_BACKUPS, change)
+        if former is not None:
+            self._forget_credentials(former)
+
+    def _forget_credentials(self, former: BackupSchedule) -> None:
+        def used() -> Iterator[TargetPlace]:
+            records = self._operations.records
+            trashed = (one.record for one in records.all_trashed().values())
+            for record in (*records.all().values(), *trashed):
+                if record.backup_schedule is not None:
+                    yield record.backup_schedule.place
+
+        forget_credentials(self._operations.home, former.place, used())
 
     def archiving(self) -> dict[str, BackupSchedule]:
         """The schedules by which binary logs are archived now: nothing is committed elsewhere."""
@@ -141,6 +162,7 @@ class BackupSchedules:
         schedule = None if record is None else record.backup_schedule
         if record is None or schedule is None or record.phase != "ready":
             return one  # it was so when it was asked for
+        renew_credentials(self._operations.home, schedule.place)
         with _told(one):
             self._take(one, record, schedule)
         if with_logs and _has_logs(record, schedule):

@@ -62,7 +62,7 @@ class KeptBackups:
     def __init__(self, home: Home, clock: Clock, place: TargetPlace) -> None:
         self._home = home
         self._clock = clock
-        self.target = open_target(place)
+        self.target = open_target(place, home)
         self.keys = backup_keys(home)
         self.catalogue = BackupCatalogue(self.target, self.keys)
 

@@ -8,16 +8,18 @@ from types import ModuleType
 
 from grampus.databases.backup.directory_target import DirectoryTarget
 from grampus.databases.backup.places import TargetPlace
+from grampus.databases.backup.shared_credentials import reachable_place
 from grampus.databases.backup.target import BackupTarget
+from grampus.state.home import Home
 
 _S3_ADAPTER = "grampus.databases.backup.s3_target"
 
 
-def open_target(place: TargetPlace) -> BackupTarget:
+def open_target(place: TargetPlace, home: Home) -> BackupTarget:
     """The place. Raises GrampusError when its credentials cannot be read."""
     if not place.is_s3:
         return DirectoryTarget(Path(place.url))
-    target: BackupTarget = _s3().open_bucket(place)
+    target: BackupTarget = _s3().open_bucket(reachable_place(home, place))
     return target
 
 

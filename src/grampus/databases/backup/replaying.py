@@ -158,7 +158,7 @@ class ReplayWork:
         )
 
     def _archive(self) -> BinlogArchive:
-        target = open_target(self._order.target)
+        target = open_target(self._order.target, self._ports.home)
         keys = backup_keys(self._ports.home)
         manifest = BackupCatalogue(target, keys).observe(self._source).backups[self._backup_id]
         return BinlogArchive(

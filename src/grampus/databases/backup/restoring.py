@@ -23,7 +23,7 @@ def ensure_filled(ports: StepPorts, order: RestoreOrder) -> None:
     if ports.volumes.get(name).is_formatted:
         return
     keys = backup_keys(ports.home)
-    catalogue = BackupCatalogue(open_target(order.target), keys)
+    catalogue = BackupCatalogue(open_target(order.target, ports.home), keys)
     database, _, _ = newest.partition("/")
     for backup in decide_chain(catalogue.observe(database).backups, newest):
         with ports.volumes.importing(name) as sink:

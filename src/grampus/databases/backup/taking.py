@@ -36,7 +36,7 @@ class BackupWork:
         self._ports = ports
         self._order = order
         self._keys = backup_keys(ports.home)
-        self._target = open_target(order.target)
+        self._target = open_target(order.target, ports.home)
         self._catalogue = BackupCatalogue(self._target, self._keys)
         self._gtid_executed: str | None = None
         self._binlog: BinlogPlace | None = None

@@ -21,9 +21,11 @@ from grampus.databases.backup.s3_target import (
     read_credentials,
 )
 from grampus.databases.backup.target import BackupTarget
+from grampus.state.home import Home
 from tests.fakes.s3 import FakeS3, serving
 
 SECRET = "the-secret-key"
+HOME = Home(Path("/nonexistent"))
 
 
 @pytest.fixture(scope="module")
@@ -188,14 +190,14 @@ def test_service_that_does_not_answer(credentials: Path) -> None:
     with serving(FakeS3()) as gone:
         there = place(gone, credentials)
     with pytest.raises(TargetError) as caught:
-        open_target(there).names()
+        open_target(there, HOME).names()
     assert caught.value.code == "target-silent"
 
 
 def test_bucket_is_made_once(service: FakeS3, credentials: Path) -> None:
     there = place(service, credentials, "s3://others")
     with pytest.raises(TargetError) as caught:
-        open_target(there).ensure_id()
+        open_target(there, HOME).ensure_id()
     assert caught.value.code == "no-target"
     ensure_bucket(there)
     ensure_bucket(there)

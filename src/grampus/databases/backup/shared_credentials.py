@@ -1,0 +1,73 @@
+"""Credentials files of buckets on a site: those of schedules, for each of its machines.
+
+A schedule names a file on the machine where it was made. Whichever machine carries it out needs the
+keys in it, also when that one is lost. So its content is kept among the site's secrets, by the path
+of the file; a machine that has a file of that path uses its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+
+from grampus.core.errors import GrampusError
+from grampus.databases.backup.places import TargetPlace
+from grampus.state.home import Home
+from grampus.state.secret_files import SecretFiles
+
+_DIRECTORY = "backup.credentials"
+_NAME_DIGITS = 16
+
+
+def reachable_place(home: Home, place: TargetPlace) -> TargetPlace:
+    """The place with a credentials file that is on this machine, if the site has it."""
+    copy = _find_copy(home, place)
+    if copy is None or _file_of(place).exists() or not copy.exists():
+        return place
+    return place.model_copy(update={"credentials": str(copy)})
+
+
+def share_credentials(home: Home, place: TargetPlace) -> None:
+    """Keep the credentials of a schedule for the other machines of the site, as they are now.
+
+    Nothing happens in a lab, or where the file cannot be read. Raises GrampusError when the others
+    cannot have it.
+    """
+    copy = _find_copy(home, place)
+    if copy is None:
+        return
+    with contextlib.suppress(OSError):
+        content = _file_of(place).read_text(encoding="utf-8", errors="replace")
+        if not copy.exists() or copy.read_text() != content:
+            _files(home).write(copy, content)
+
+
+def renew_credentials(home: Home, place: TargetPlace) -> None:
+    """As `share_credentials`, for who uses them now and can do without sharing them."""
+    with contextlib.suppress(GrampusError):
+        share_credentials(home, place)
+
+
+def forget_credentials(home: Home, place: TargetPlace, used: Iterable[TargetPlace]) -> None:
+    """No machine but this one has the credentials any more, unless a place in use has them."""
+    copy = _find_copy(home, place)
+    if copy is not None and all(copy != _find_copy(home, one) for one in used):
+        _files(home).remove(copy)
+
+
+def _find_copy(home: Home, place: TargetPlace) -> Path | None:
+    if home.shared is None or place.credentials is None:
+        return None
+    name = sha256(place.credentials.encode()).hexdigest()[:_NAME_DIGITS]
+    return home.secrets_dir(home.shared.site) / _DIRECTORY / name
+
+
+def _file_of(place: TargetPlace) -> Path:
+    return Path(place.credentials or "")
+
+
+def _files(home: Home) -> SecretFiles:
+    assert home.shared is not None  # noqa: S101 - `_find_copy` has found it so
+    return SecretFiles(home.secrets_dir(home.shared.site), home.shared)
