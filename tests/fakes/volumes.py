@@ -88,6 +88,7 @@ class FakeVolumes:
         self.older_drivers: set[str] = set()  # attaching renews them
         self.silent: set[str] = set()  # volumes whose cluster does not answer
         self.stuck: set[str] = set()  # volumes whose driver does not answer
+        self.failing: set[str] = set()  # and those whose driver answers with errors alone
         self.full_pools: set[str] = set()
         self.hosts_without_volumed: set[str] = set()
         self.failing_paths: set[WritePath] = set()  # attaching by them fails
@@ -243,12 +244,14 @@ class FakeVolumes:
         return self.silent & set(names)
 
     def find_driver_faults(self, names: Collection[str]) -> dict[str, DriverFault]:
-        ended: dict[str, DriverFault] = dict.fromkeys(self.dead_drivers & set(names), "ended")
-        return {**dict.fromkeys(self.stuck & set(names), "stuck"), **ended}
+        faults: dict[str, DriverFault] = dict.fromkeys(self.stuck & set(names), "stuck")
+        faults |= dict.fromkeys(self.failing & set(names), "failing")
+        return faults | dict.fromkeys(self.dead_drivers & set(names), "ended")
 
     def end_driver(self, name: str) -> None:
         self._fuse.burn()
         self.stuck.discard(name)
+        self.failing.discard(name)
         self.dead_drivers.add(name)
         self._fuse.burn()
 

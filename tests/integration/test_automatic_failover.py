@@ -67,6 +67,26 @@ def test_a_host_that_is_cut_from_ceph_loses_its_databases(
     lose_under_load(database, lambda host: database.cut(host, peers))
 
 
+def test_a_driver_whose_client_somebody_fenced_is_replaced(database: Place) -> None:
+    """Its server may end by the errors, or not notice them."""
+    before = database.host_of(NAME)
+    client = RemoteClient(database.clients(NAME), NAME, database.line, database.data_of)
+    client.refresh()
+    address = database.line.json("volume", "show", NAME)["client_address"]
+    with serving(database.line) as serve, CommitWatch(client) as watch:
+        watch.wait_for_more()
+        database.ceph("osd", "blocklist", "add", address, "3600")
+        wait_for(
+            lambda: database.line.json("volume", "show", NAME)["client_address"] != address,
+            "another client of the volume",
+            SERVES_AGAIN_S,
+        )
+        watch.wait_for_more(timeout_s=SERVES_AGAIN_S)
+        assert watch.missing() == []
+        assert "failed-over" not in serve.kinds(NAME)
+    assert database.host_of(NAME) == before
+
+
 def test_a_host_that_only_the_controller_cannot_reach_keeps_its_databases(
     database: Place,
 ) -> None:

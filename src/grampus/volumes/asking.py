@@ -19,7 +19,7 @@ from grampus.volumes.attaching import Attacher
 from grampus.volumes.decide_clients import decide_silent_owner, owner_is_silent
 from grampus.volumes.drivers.port import ClientAnswer, Driver, MapRequest
 from grampus.volumes.drivers.volumed_states import observe_states, status_socket
-from grampus.volumes.live import LiveVolume, note_missing_log, parse_status
+from grampus.volumes.live import LiveVolume, is_failing, note_missing_log, parse_status
 from grampus.volumes.model import DriverFault, VolumeRecord
 
 # A client renews its watch every 5 s, and the watch lasts 30 s: one that had an answer a moment ago
@@ -77,7 +77,8 @@ class Asking:
         return found
 
     def find_driver_faults(self, records: Iterable[VolumeRecord]) -> dict[str, DriverFault]:
-        """Attached volumes whose driver has ended, or runs and gives no answer within seconds.
+        """Attached volumes whose driver has ended, answers every request with an error, or runs
+        and gives no answer within seconds.
 
         Only volumed can be asked; of other drivers it is seen whether they run. Nothing is said of
         a host that cannot be asked.
@@ -96,6 +97,11 @@ class Asking:
                 running = _running_daemons(host) if in_doubt else set()
             except GrampusError:
                 continue
+            faults |= {
+                record.spec.name: "failing"
+                for socket, record in asked.items()
+                if is_failing(answers.get(socket))
+            }
             mute = {record.spec.name for record in asked.values()} - well
             for one, daemon in in_doubt.items():
                 if daemon not in running:

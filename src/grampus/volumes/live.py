@@ -14,6 +14,8 @@ from grampus.volumes.model import WritePath
 
 # In these the device answers every request with an error: it has to be attached anew.
 DEAD_STATES = frozenset({"fenced", "failed", "stopping", "dead"})
+# The same, for as long as the daemon runs.
+FAILING_STATES = frozenset({"fenced", "failed"})
 # Far past any answer of a cluster that works.
 SILENCE_MS = 5000.0
 # In these the device is there, and can be written to now or later.
@@ -170,6 +172,11 @@ class LiveVolume(Model):
         return self.state == "stalled" or (
             self.journal is not None and self.journal.silent_s is not None
         )
+
+
+def is_failing(answer: Any) -> bool:
+    """Whether volumed's answer to `status` says that it answers every request with an error."""
+    return isinstance(answer, Mapping) and answer.get("state") in FAILING_STATES
 
 
 def parse_result(text: str) -> dict[str, Any]:

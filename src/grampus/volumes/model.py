@@ -26,7 +26,7 @@ WritePath = Literal["direct", "journal", "cache"]
 # `drained`: all that it held is in the image. `fenced`: a fence took the volume away from it; what
 # it alone holds is brought in only if nobody else opens the volume before.
 # What is wrong with the driver of an attached volume: it runs and gives no answer, or has ended.
-DriverFault = Literal["stuck", "ended"]
+DriverFault = Literal["stuck", "ended", "failing"]
 LocalLogState = Literal["current", "drained", "fenced"]
 DEFAULT_MAX_LAG_MS = 100
 DEFAULT_JOURNAL_MEMORY_BYTES = 256 * MIB  # as volumed itself chooses

@@ -91,9 +91,15 @@ class VolumeHost(FakeHost):
         daemon = self.daemons[name]
         if daemon.state == "running" and kill and self.is_volumed_mute:
             self.kill_daemon(name)
+        if (
+            daemon.state == "running"
+            and self._loops_of(daemon)
+            and self.cluster.is_fenced(daemon.client)
+        ):
+            assert kill, f"{name} cannot end under its loop"
+            self.kill_daemon(name)
         if daemon.state == "running":
-            is_dead = kill and self.cluster.is_fenced(daemon.client)
-            assert not self._loops_of(daemon) or is_dead, f"{name} stopped under its loop"
+            assert not self._loops_of(daemon), f"{name} stopped under its loop"
             self.mounts.pop(daemon.export, None)
             self._end(daemon)
 

@@ -9,8 +9,10 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 from grampus.volumes.drivers.volumed_states import ASK_STATES
-from grampus.volumes.live import LiveVolume
+from grampus.volumes.live import LiveVolume, is_failing
 
 from .world import World
 
@@ -117,3 +119,36 @@ def test_the_program_asks_all_and_leaves_out_who_gives_no_state(tmp_path: Path) 
     for server in servers:
         server.shutdown()
         server.server_close()
+
+
+def test_who_was_fenced_by_somebody_fails_and_can_be_replaced(world: World) -> None:
+    """Such as by `ceph osd blocklist add`: it runs, answers, and serves errors alone."""
+    world.build_volumed()
+    for name in ("demo", "shop"):
+        world.create(name)
+        world.service().ensure_attached(name, "h1")
+    former = world.service().get("demo").attachment
+    assert former is not None
+    assert former.client_address is not None
+    world.cluster.blocklist.append(former.client_address)
+    assert world.service().find_driver_faults(["demo", "shop"]) == {"demo": "failing"}
+    world.service().end_driver("demo")
+    world.service().ensure_attached("demo", "h1")
+    assert world.service().find_driver_faults(["demo", "shop"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "fails"),
+    [
+        ({"state": "failed"}, True),
+        ({"state": "fenced"}, True),
+        ({"state": "running"}, False),
+        ({"state": "stalled"}, False),
+        ({"state": "stopping"}, False),  # somebody works on it
+        ({}, False),
+        (None, False),
+        ("fenced", False),
+    ],
+)
+def test_what_a_volumed_that_fails_says(answer: object, fails: bool) -> None:
+    assert is_failing(answer) is fails

@@ -16,7 +16,7 @@ from grampus.databases.operating import DatabaseOperations
 from grampus.databases.service import DatabaseService
 
 # What is wrong is the driver of the volume.
-DRIVER_STATES: tuple[ServerStateName, ...] = ("volume-stuck", "driver-ended")
+DRIVER_STATES: tuple[ServerStateName, ...] = ("volume-stuck", "driver-ended", "driver-failed")
 RETRY_AFTER_S, MOST_RETRY_S = 15.0, 300.0
 
 
@@ -156,6 +156,9 @@ def repair_event(repair: Repair) -> ControllerEvent:
         match repair.seen.state.name:
             case "driver-ended":
                 text = f"The driver of the volume of {name} had ended. {name} was started again."
+            case "driver-failed":
+                text = f"The driver of the volume of {name} had failed. It was replaced, and "
+                text += f"{name} started again."
             case "volume-stuck":
                 text = f"The driver of the volume of {name} did not answer. It was killed, and "
                 text += f"{name} started again."

@@ -15,17 +15,26 @@ from grampus.hosts.probing import PlaceAnswer
 from grampus.volumes.model import DriverFault
 
 ServerStateName = Literal[
-    "well", "suspect", "instance-hung", "volume-stuck", "driver-ended", "clients-cut-off"
+    "well",
+    "suspect",
+    "instance-hung",
+    "volume-stuck",
+    "driver-ended",
+    "driver-failed",
+    "clients-cut-off",
 ]
-ServerSymptom = Literal["hung", "stuck", "ended", "cut-off"]
+ServerSymptom = Literal["hung", "stuck", "ended", "failing", "cut-off"]
 ServerAction = Literal["none", "restart", "move"]
 
 # A machine that is overloaded greets late: so this is far longer than for a lost host.
 HUNG_AFTER_S = 15.0
 CUT_OFF_AFTER_S = 10.0
 LEAST_SIGHTS = 3
-# Of a driver that has ended: nothing ends one by the way, and nothing but a start brings it back.
+# Of a driver that has ended or failed: that does not happen by the way, and nothing but a start
+# brings it back.
 LEAST_SIGHTS_OF_END = 2
+# Symptoms of a driver, which only its own host sees.
+DRIVER_SYMPTOMS: tuple[ServerSymptom, ...] = ("stuck", "ended", "failing")
 # One host that sees nobody may be cut off itself.
 LEAST_LOOKERS = 2
 
@@ -59,13 +68,13 @@ def find_symptom(
 
     A refused connection is none: the server is starting, or has ended, which its host tells. With
     a `driver` that is stuck a server may greet all the same, and one that does not may wait for its
-    volume. If the driver has ended, a server that listens has no disk any more, and may not have
-    noticed yet.
+    volume. If the driver has ended or fails, a server that listens has no disk any more, and may
+    not have noticed yet.
     """
     if driver == "stuck":
         return "stuck"
-    if driver == "ended" and ("greets" in answers or "listens" in answers):
-        return "ended"
+    if driver in ("ended", "failing") and ("greets" in answers or "listens" in answers):
+        return driver
     if "greets" in answers or "refused" in answers:
         return None
     if "listens" in answers:
@@ -85,7 +94,7 @@ def follow_server(
     Then only a driver is known to be well again: its own host asks it.
     """
     if not answers and driver is None:
-        return ServerTrack() if track.symptom in ("stuck", "ended") else track
+        return ServerTrack() if track.symptom in DRIVER_SYMPTOMS else track
     symptom = find_symptom(answers, driver=driver)
     if symptom is None:
         return ServerTrack()
@@ -98,11 +107,17 @@ def classify_server(name: str, track: ServerTrack, now_s: float) -> ServerState:
     """The state of the server of the database `name`."""
     if track.symptom is None:
         return ServerState("well")
-    if track.symptom == "ended":
+    if track.symptom in ("ended", "failing"):
         if track.sights < LEAST_SIGHTS_OF_END:
             return ServerState("suspect")
-        evidence = f"The driver of the volume of {name} has ended, so its server has no disk."
-        return ServerState("driver-ended", evidence)
+        if track.symptom == "ended":
+            evidence = f"The driver of the volume of {name} has ended, so its server has no disk."
+            return ServerState("driver-ended", evidence)
+        return ServerState(
+            "driver-failed",
+            f"The driver of the volume of {name} answers every request with an error: it has "
+            "failed, or its client was fenced.",
+        )
     after_s = CUT_OFF_AFTER_S if track.symptom == "cut-off" else HUNG_AFTER_S
     if track.sights < LEAST_SIGHTS or now_s - track.since_s < after_s:
         return ServerState("suspect")
@@ -130,6 +145,7 @@ _ACTIONS: dict[ServerStateName, ServerAction] = {
     "instance-hung": "restart",
     "volume-stuck": "restart",
     "driver-ended": "restart",
+    "driver-failed": "restart",
     "clients-cut-off": "move",
 }
 

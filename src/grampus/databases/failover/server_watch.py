@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from grampus.core.errors import GrampusError
 from grampus.databases.failover.server_states import (
+    DRIVER_SYMPTOMS,
     ServerState,
     ServerTrack,
     classify_server,
@@ -99,7 +100,7 @@ class ServerWatch:
         return find_symptom(self._ask_all({name: place}, hosts)[name]) == "hung"
 
     def is_driver_still_useless(self, name: str) -> bool:
-        """Whether the driver of its volume has ended or gives no answer, asked anew."""
+        """Whether the driver of its volume has ended, fails or gives no answer, asked anew."""
         return name in self._operations.volumes.find_driver_faults([name])
 
     # -- inside -------------------------------------------------------------------------------
@@ -146,4 +147,4 @@ class ServerWatch:
 
 
 def _is_suspected(track: ServerTrack | None) -> bool:
-    return track is not None and track.symptom in ("stuck", "ended")
+    return track is not None and track.symptom in DRIVER_SYMPTOMS

@@ -144,6 +144,17 @@ def test_a_driver_that_has_ended_is_replaced_though_its_server_greets(
     assert controller.look_for(10) == []
 
 
+def test_a_driver_that_fails_is_replaced_though_its_server_greets(
+    world: FailoverWorld, controller: Controller
+) -> None:
+    assert controller.look_for(4) == []
+    world.volumes.failing.add("demo")
+    assert controller.look_for(6) == ["driver-failed", "server-restarted"]
+    assert (world.volumes.failing, world.volumes.dead_drivers) == (set(), set())
+    assert world.service().show("demo").status == "running"
+    assert controller.look_for(10) == []
+
+
 def test_a_driver_that_has_ended_with_its_server_is_left_to_the_job_of_servers(
     world: FailoverWorld, controller: Controller
 ) -> None:

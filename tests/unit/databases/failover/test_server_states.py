@@ -30,6 +30,7 @@ NOBODY: Answers = []
 # Its server greets, and the driver of its volume does not answer, or has ended.
 STUCK: Answers = [*GREETS]
 ENDED: Answers = [*GREETS]
+FAILING: Answers = [*GREETS]
 
 
 def look(looks: Sequence[Answers]) -> list[ServerState]:
@@ -37,9 +38,8 @@ def look(looks: Sequence[Answers]) -> list[ServerState]:
     track, states = ServerTrack(), []
     for number, answers in enumerate(looks):
         began_s = number * EVERY_S
-        driver: DriverFault | None = (
-            "stuck" if answers is STUCK else "ended" if answers is ENDED else None
-        )
+        faults: dict[int, DriverFault] = {id(STUCK): "stuck", id(ENDED): "ended"}
+        driver = {**faults, id(FAILING): "failing"}.get(id(answers))
         track = follow_server(track, answers, began_s, driver=driver)
         states.append(classify_server("shop", track, number * EVERY_S))
     return states
@@ -73,8 +73,10 @@ def test_symptoms(answers: Answers, symptom: str | None) -> None:
         ([], None),  # nobody knows whether a server is there
     ],
 )
-def test_symptoms_of_a_driver_that_has_ended(answers: Answers, symptom: str | None) -> None:
+def test_symptoms_of_a_driver_that_is_of_no_use(answers: Answers, symptom: str | None) -> None:
     assert find_symptom(answers, driver="ended") == symptom
+    expected = "failing" if symptom == "ended" else symptom
+    assert find_symptom(answers, driver="failing") == expected
 
 
 @pytest.mark.parametrize(
@@ -90,6 +92,9 @@ def test_symptoms_of_a_driver_that_has_ended(answers: Answers, symptom: str | No
         ([STUCK] * 4, "volume-stuck", "restart"),
         ([ENDED], "suspect", "none"),
         ([ENDED] * 2, "driver-ended", "restart"),
+        ([FAILING], "suspect", "none"),
+        ([FAILING] * 2, "driver-failed", "restart"),
+        ([FAILING, ENDED], "suspect", "none"),
         ([ENDED, GREETS], "well", "none"),
         ([ENDED, NOBODY], "well", "none"),
         ([STUCK, ENDED], "suspect", "none"),
