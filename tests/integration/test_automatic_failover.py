@@ -75,7 +75,7 @@ def test_a_driver_whose_client_somebody_fenced_is_replaced(database: Place) -> N
     address = database.line.json("volume", "show", NAME)["client_address"]
     with serving(database.line) as serve, CommitWatch(client) as watch:
         watch.wait_for_more()
-        database.ceph("osd", "blocklist", "add", address, "3600")
+        database.ceph("ceph", "osd", "blocklist", "add", address, "3600")
         wait_for(
             lambda: database.line.json("volume", "show", NAME)["client_address"] != address,
             "another client of the volume",
