@@ -128,4 +128,6 @@ def test_a_reboot_is_survived_and_nothing_starts_by_itself(
     assert services(guest) == []
     with serving(site.line):
         wait_for(lambda: len(services(guest)) == 2, "the database to run again", SERVES_AGAIN_S)
-        wait_for(lambda: site.rows() == before, "its rows", SERVES_AGAIN_S)
+        select = ("db", "connect", NAME, "-e", "SELECT 1")
+        wait_for(lambda: site.line.run(*select).code == 0, "its server", SERVES_AGAIN_S)
+    assert site.rows() == before
