@@ -244,12 +244,13 @@ def open_keys(home: Home, name: str, key_type: type[KeyT]) -> KeptKeys[KeyT]:
 
 
 def keep_keys_of_site(home: Home, site: str) -> list[Path]:
-    """Keep the keys of a site that this home forgets: backups and volumes outlive it.
+    """Keep the keys of a site that this home forgets: backups and volumes outlive it. Other secrets
+    go with it, whatever their files are called.
 
     Returns the files in the home. Raises OSError.
     """
     kept = []
-    for file in sorted(home.secrets_dir(site).glob(f"*/{_KEY_FILES}")):
+    for file in sorted(home.secrets_dir(site).glob(f"*.keys/{_KEY_FILES}")):
         directory = _directory(home, file.parent.name)
         write_secret(directory, directory / file.name, file.read_text())
         kept.append(directory / file.name)

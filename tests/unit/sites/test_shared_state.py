@@ -54,19 +54,11 @@ from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
 from grampus.volumes.volume_keys import master_keys
 from tests.fakes.clock import NEW_YEAR, FakeClock
+from tests.fakes.specs import site_spec
 from tests.fakes.state_log import FakeStateLog
 
 SITE = "prod"
-SPEC = SiteSpec(
-    name=SITE,
-    tag="1a2b3",
-    fsid="f",
-    user="grampus",
-    pool="shops",
-    image_name="sid",
-    image_id="sid-1",
-    image_digest="1" * 64,
-)
+SPEC = site_spec(name=SITE, pool="shops")
 HOST = SiteHostSpec(name="db1", address="10.0.5.11", ssh_user="root", ssh_address="db1")
 
 
@@ -411,6 +403,7 @@ def test_keys_outlive_the_site_in_the_home_that_forgets_it(world: World, keys: K
     made = keys(state).ensure_current()
     of_home = keys(replace(state, home=world.home("a")))
     own = of_home.ensure_current()
+    credentials(state).files.write(state.home.secrets_dir(SITE) / "shop.users" / "a.key", "else")
     (kept,) = keep_keys_of_site(world.home("a"), SITE)
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert of_home.get(made.id) == made
