@@ -1,4 +1,4 @@
-"""What a database or a volume is, where a test cares for one or two of its facts."""
+"""What a database or a site is, where a test cares for one or two of its facts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from grampus.core.units import GIB
 from grampus.databases.model import DatabaseSpec
+from grampus.sites.model import SiteSpec
 
 _DATABASE: dict[str, Any] = {
     "name": "shop",
@@ -18,8 +19,23 @@ _DATABASE: dict[str, Any] = {
     "address": "10.9.0.10",
     "server_id": 7,
 }
+_SITE: dict[str, Any] = {
+    "name": "prod",
+    "tag": "1a2b3",
+    "fsid": "f",
+    "user": "grampus",
+    "pool": "databases",
+    "image_name": "sid",
+    "image_id": "sid-1",
+    "image_digest": "1" * 64,
+}
 
 
 def database_spec(**facts: Any) -> DatabaseSpec:
     """A database of 10 GiB on h1, but for `facts`."""
     return DatabaseSpec(**{**_DATABASE, **facts})
+
+
+def site_spec(**facts: Any) -> SiteSpec:
+    """A site as it was adopted, but for `facts`."""
+    return SiteSpec(**{**_SITE, **facts})

@@ -12,11 +12,12 @@ from typer.testing import CliRunner, Result
 
 from grampus.cli.main import app
 from grampus.databases.backup.keys import backup_keys
-from grampus.sites.model import SITE_RECORD, SiteSpec
+from grampus.sites.model import SITE_RECORD
 from grampus.state.home import HOME_VARIABLE, Home
 from grampus.state.keys import KeptKey, KeptKeys
 from grampus.state.store import Store
 from grampus.volumes.volume_keys import master_keys
+from tests.fakes.specs import site_spec
 
 NOUNS = (["volume", "key"], ["db", "backup", "key"])
 LIST_VERBS = {"volume": "show", "db": "list"}
@@ -137,16 +138,7 @@ def test_rotated_backup_key_is_used_from_now_on_and_the_former_kept(
     assert current.render().split()[2] not in result.output
 
 
-SITE = SiteSpec(
-    name="prod",
-    tag="1a2b3",
-    fsid="f",
-    user="grampus",
-    pool="shops",
-    image_name="sid",
-    image_id="sid-1",
-    image_digest="1" * 64,
-)
+SITE = site_spec()
 
 
 @pytest.mark.parametrize("noun", NOUNS, ids=" ".join)

@@ -23,7 +23,6 @@ from grampus.sites.model import (
     SITE_HOST_RECORD,
     SITE_RECORD,
     SiteHostSpec,
-    SiteSpec,
     site_directory,
 )
 from grampus.sites.shared_state import SharedState, found_state, join_state
@@ -33,6 +32,7 @@ from grampus.state.history import OperationHistory
 from grampus.state.home import Home
 from grampus.state.locks import hold_lock
 from tests.fakes.progress import RecordedProgress
+from tests.fakes.specs import site_spec
 from tests.fakes.state_log import FakeStateLog
 from tests.unit.lab.test_model import make_spec
 
@@ -63,16 +63,7 @@ def test_another_lab_of_that_name_has_another_fleet(session: LabSession) -> None
     session.close()
 
 
-SITE = SiteSpec(
-    name="test",
-    tag="1a2b3",
-    fsid="f",
-    user="grampus",
-    pool="shops",
-    image_name="sid",
-    image_id="sid-1",
-    image_digest="1" * 64,
-)
+SITE = site_spec(name="test", pool="shops")
 
 
 def site_host(name: str, *, is_ready: bool) -> SiteHostSpec:

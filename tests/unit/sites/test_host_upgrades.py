@@ -14,28 +14,20 @@ from grampus.hosts.remote.host_parts import HOST_FORMAT, HostParts
 from grampus.hosts.remote.ssh import SshPlace
 from grampus.sites.host_images import ImageCopy
 from grampus.sites.host_upgrades import HostUpgrades, UpgradePorts
-from grampus.sites.model import SITE_RECORD, SiteHostSpec, SiteSpec
+from grampus.sites.model import SITE_RECORD, SiteHostSpec
 from grampus.sites.site_host_records import SiteHostRecords, parts_of, with_parts
 from grampus.state.store import Store
 from tests.fakes.clock import FakeClock
 from tests.fakes.host_images import FakeHostImages, FakeMachine
 from tests.fakes.interruption import Fuse, stopped_runs
 from tests.fakes.progress import RecordedProgress
+from tests.fakes.specs import site_spec
 from tests.fakes.stepped_journal import SteppedJournal
 from tests.unit.operation_runner import make_runner, planned
 
 OLD = HostParts(HOST_FORMAT, "0.2.0", "sid-1", "old")
 NEW = HostParts(HOST_FORMAT, "0.3.0", "sid-2", "new")
-SITE = SiteSpec(
-    name="prod",
-    tag="1a2b3",
-    fsid="f",
-    user="grampus",
-    pool="databases",
-    image_name="sid",
-    image_id=OLD.image_id,
-    image_digest=OLD.digest,
-)
+SITE = site_spec(image_id=OLD.image_id, image_digest=OLD.digest)
 MYSQLD = ("mysqld-shop",)
 
 

@@ -17,23 +17,15 @@ from grampus.hosts.remote.epoch_guard import HostEpoch
 from grampus.hosts.remote.remote_host import RemoteHost, RemoteHostPlace
 from grampus.hosts.remote.ssh import SshPlace
 from grampus.sites.host_images import HostImageCopies
-from grampus.sites.model import SITE_HOST_RECORD, SiteHostSpec, SiteSpec
+from grampus.sites.model import SITE_HOST_RECORD, SiteHostSpec
 from grampus.sites.site_hosts import HostRequest, SiteHosts, parse_labels, parse_ssh
 from grampus.state.home import Home
 from grampus.state.store import Store
+from tests.fakes.specs import site_spec
 from tests.fakes.ssh import FakeSsh
 from tests.unit.hosts.remote.test_host_checks import GOOD
 
-SITE = SiteSpec(
-    name="prod",
-    tag="1a2b3",
-    fsid="f",
-    user="grampus",
-    pool="databases",
-    image_name="sid",
-    image_id="sid-1",
-    image_digest="1" * 64,
-)
+SITE = site_spec()
 REQUEST = HostRequest("db1", "root@10.0.5.11", labels=("rack=a",))
 MONS = ("10.0.5.1",)
 
