@@ -160,7 +160,7 @@ def test_killed_driver_is_mended_and_nothing_acknowledged_is_lost(
     shop.sql("shop", "create schema if not exists k; create table k.t (i int); select 1")
     shop.sql("shop", "insert into k.t values (1), (2), (3); select 1")
     drivers = (name for name in place.daemons() if name.endswith("-shop"))
-    place.signal(next(name for name in drivers if not name.startswith("mysqld")), "KILL")
+    place.kill(next(name for name in drivers if not name.startswith("mysqld")))
     assert shop.json("db", "show", "shop")["status"] == "volume-lost"
     shop.ok("db", "start", "shop")
     assert shop.json("db", "show", "shop")["status"] == "running"

@@ -209,7 +209,7 @@ def test_no_parameter_keeps_management_out_and_a_killed_server_is_failed(
     settings = ("transaction_read_only=ON", "autocommit=OFF", "max_user_connections=1")
     for setting in settings:
         place.line.ok("db", "set", database, "--parameter", setting)
-    place.signal(f"mysqld-{database}", "KILL")
+    place.kill(f"mysqld-{database}")
     shown = place.line.json("db", "show", database)
     assert (shown["status"], shown["failure"]["reason"]) == ("failed", "killed")
     place.line.ok("db", "start", database)  # with these settings, of a session of its own too

@@ -21,6 +21,7 @@ from grampus.lab.network import render_partition_rules
 from tests.system.command_line import CommandLine
 from tests.system.lab_machine import LabMachine, wait_for_health
 from tests.system.leftovers import cluster_inventory, site_inventory
+from tests.system.machine import wait_for
 from tests.system.site_machines import LabCluster, Site, own_site
 
 ON_SITE = os.environ.get("GRAMPUS_TESTS_ON", "lab") == "site"
@@ -100,9 +101,17 @@ class Place(ABC):
     def end(self, host: str) -> None:
         """Cut the power of a host."""
 
+    def kill(self, daemon: str) -> None:
+        """SIGKILL the process of a daemon of a database or volume, and wait until it has ended.
+
+        The kernel may take seconds to free the memory of a process whose CPU time is limited.
+        """
+        self.signal(daemon, "KILL")
+        wait_for(lambda: daemon not in self.daemons(), f"the end of {daemon}", 60)
+
     @abstractmethod
     def signal(self, daemon: str, name: str) -> None:
-        """Send a signal, such as KILL, to the process of a daemon of a database or volume."""
+        """Send a signal, such as STOP, to the process of a daemon of a database or volume."""
 
     @abstractmethod
     def inventory(self) -> dict[str, Any]:
