@@ -48,6 +48,7 @@ def _holding(lab: str) -> Iterator[Session]:
     """A session with a current state, whose lab is held; at its end what changed is noted."""
     session = Session(lab)
     with telling_of_space(session):
+        session.prepare_cluster()
         ensure_current(session)
         with session.sharing_lab(), session.progress:
             try:

@@ -34,9 +34,10 @@ LOGIN_TIMEOUT_S = 15.0
 # Somebody who listens answers at once; nobody answers for a host that is lost.
 _ANSWER_TIMEOUT_S = 1.5
 ASK_EVERY_S, LOOK_EVERY_S = 0.2, 0.05
-# A look lasts a second at most, unless somebody listens. After each one it is seen whether the
-# server has ended, and after every fifth one it is asked whatever is seen.
-LOOK_S, ASKED_EACH_LOOK = 1.0, 5
+# A look lasts as long as most starts at most, unless somebody listens. After each one it is seen
+# whether the server has ended, which takes CPU time from one that starts; after every third one it
+# is asked whatever is seen.
+LOOK_S, ASKED_EACH_LOOK = 2.0, 3
 # Arguments: what Linux writes of the socket, and for how many seconds to look. In one process: one
 # each 50 ms took a tenth of the CPUs that the server starts with.
 AWAIT_LISTENING = """

@@ -69,13 +69,13 @@ class CreatePlanner:
         flavour = require_request(request)
         self.require_name_free(request.name)
         host = self._choose_host(request.host)
-        require_machine_holds(request, observe_machine(host), host.name)
         asked: EncryptionName | None = "luks2" if request.encrypt else None
         encryption = like.encryption if like else asked
-        write_path = self._choose_write_path(request.write_path, host, encryption)
         assigned: list[AssignedAddress] = []
-        # To ask a network segment who has an address takes as long as to ask the cluster.
+        # To ask a network segment who has an address takes longer than all that is asked beside.
         with meanwhile(lambda: assigned.append(assign_address(self._fleet, used_addresses, host))):
+            require_machine_holds(request, observe_machine(host), host.name)
+            write_path = self._choose_write_path(request.write_path, host, encryption)
             pool = like.pool if like else request.pool or self._cluster.volume_pool()
             if like is None:
                 self._cluster.check_room(pool, request.size_bytes)

@@ -111,6 +111,10 @@ class SiteClusterRunner:
         closes it."""
         return CommandServers(self._enter, where=WHERE, program=program)
 
+    def prepare(self) -> None:
+        """Start what the next command runs in: it starts beside whatever is done before."""
+        self._servers.prepare()
+
     def close(self) -> None:
         """End what waits for further commands. A later command starts it again."""
         self._servers.close()

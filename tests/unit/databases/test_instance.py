@@ -73,8 +73,8 @@ def test_the_version_is_the_first_word_of_the_answer(tmp_path: Path) -> None:
     ("silent_looks", "listens", "slept_s"),
     [
         (0, True, 0.1),  # it is asked at each look
-        (3, True, 0.25),  # from when somebody listens
-        (1000, True, 0.7),  # at every fifth look, should nobody be seen to listen
+        (2, True, 0.2),  # from when somebody listens
+        (1000, True, 0.4),  # at every third look, should nobody be seen to listen
         (1000, False, 0.4),
     ],
 )

@@ -172,6 +172,16 @@ servers.run(["sh", "-c", script], stdin=None, timeout_s=60, check=True)
 """
 
 
+def test_a_server_that_was_prepared_runs_the_next_command(host: Host) -> None:
+    for _ in range(2):
+        host.servers.prepare()
+        assert host.started == 1
+        assert host.run("echo", "hello").stdout == "hello\n"
+    host.servers.close()
+    host.servers.prepare()
+    assert (host.started, host.run("true").returncode) == (2, 0)
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_command_goes_with_whoever_asked(tmp_path: Path, number: signal.Signals) -> None:
     note = tmp_path / "pid"

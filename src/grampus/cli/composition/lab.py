@@ -69,6 +69,9 @@ class SiteRunner(CommandRunner, Protocol):
 
     def answering(self, program: Sequence[str]) -> CommandServers: ...
 
+    def prepare(self) -> None:
+        """Start what the next command runs in."""
+
     def close(self) -> None:
         """End what waits for the next command."""
 
@@ -441,6 +444,11 @@ class LabSession:
         if self._known_site() is None:
             return AnyReachableHost(self.fleet())
         return self._site_runner()
+
+    def prepare_cluster(self) -> None:
+        """Start what Ceph's commands of a site run in, beside all that comes before them."""
+        if self._known_site() is not None:
+            self._site_runner().prepare()
 
     def _site_runner(self) -> SiteRunner:
         """Ceph's commands of the site. Those who make many sessions keep it for all of them."""

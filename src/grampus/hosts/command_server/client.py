@@ -76,6 +76,13 @@ class CommandServers:
             raise CommandFailedError(self._where, result)
         return result
 
+    def prepare(self) -> None:
+        """Start a server for the next `run`, unless one is free: it starts meanwhile."""
+        with self._lock:
+            if self._free:
+                return
+        self._give_back(self._started())
+
     def close(self) -> None:
         """End the servers that are free. A later `run` starts one again."""
         with self._lock:
@@ -91,6 +98,9 @@ class CommandServers:
                 if server.is_alive():
                     return server
                 server.end()
+        return self._started()
+
+    def _started(self) -> _Server:
         texts = (one.read_text(encoding="utf-8") for one in _PROGRAMS)
         argv = self._exec_argv(self._program or ["python3", "-S", "-c", *texts])
         return _Server(argv, self._where, self._explain_end)

@@ -132,20 +132,6 @@ def inside_argv(
     return [*begin, script, "grampus-command", directory, image_id, *words, *argv]
 
 
-def daemon_argv(pid: int, uid: int, argv: Sequence[str], *, has_stdin: bool) -> list[str]:
-    """The command in the host's root that runs `argv` inside a daemon, as the daemon's user.
-
-    With `has_stdin` it may open its stdin by a name such as /dev/stdin. That is a pipe which root
-    has made, and which only its owner may open.
-    """
-    user = str(uid)
-    enter = ["nsenter", "--target", str(pid), "--mount", "--root", "--wd=/"]
-    inside = [*enter, "--setuid", user, "--setgid", user, "--", *argv]
-    if not has_stdin:
-        return inside
-    return ["sh", "-c", 'chown "$0" /proc/self/fd/0; exec "$@"', user, *inside]
-
-
 def remove_argv(directory: str, tag: str) -> list[str]:
     """The command on the host that removes all that Grampus keeps there of one site."""
     return ["sh", "-c", _REMOVE, "grampus-remove", directory, tag]

@@ -98,18 +98,23 @@ echo "$holder"
 UNMAP_BINDS = f"""{_UNMOUNT}
 for mount in "$1"/*; do ! mountpoint -q "$mount" || unmount "$mount"; done
 """
-# UNIT MEMORY PROPERTY... ; 75: it uses more than that. What the kernel can give back is not counted
-# (anon of version 2 of control groups, total_rss of version 1).
-LIMIT = """
+MEMORY_IN_USE, NOT_RUNNING = 75, 76
+# UNIT MEMORY PROPERTY... ; what the kernel can give back of the memory in use is not counted (anon
+# of version 2 of control groups, total_rss of version 1).
+LIMIT = f"""
 set -eu
 unit=$1 memory=$2
 shift 2
+shown=$(systemctl show --property=ActiveState --property=ControlGroup "$unit")
+case $shown in *ActiveState=inactive*|*ActiveState=failed*) exit {NOT_RUNNING} ;; esac
 if test -n "$memory"; then
-  group=$(systemctl show --property=ControlGroup --value "$unit")
+  group=${{shown#*ControlGroup=}}
+  group=${{group%%
+*}}
   for stat in "/sys/fs/cgroup$group/memory.stat" "/sys/fs/cgroup/memory$group/memory.stat"; do
     test -r "$stat" || continue
-    used=$(awk '$1 == "anon" || $1 == "total_rss" { print $2 }' "$stat")
-    test "${used:-0}" -lt "$memory" || exit 75
+    used=$(awk '$1 == "anon" || $1 == "total_rss" {{ print $2 }}' "$stat")
+    test "${{used:-0}}" -lt "$memory" || exit {MEMORY_IN_USE}
   done
 fi
 exec systemctl set-property --runtime "$unit" "$@"

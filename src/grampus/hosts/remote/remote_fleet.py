@@ -51,8 +51,9 @@ class RemoteFleet:
         return self._database_ports
 
     def find_address_holder(self, address: str) -> str | None:
-        # One of them is enough: they are all on the segment of the databases' addresses.
-        for host in self.remote_hosts():
+        # One of them is enough: they are all on the segment of the databases' addresses. One that
+        # has answered already has a connection.
+        for host in sorted(self.remote_hosts(), key=lambda host: not host.has_answered):
             if host.is_reachable():
                 return host.find_address_holder(address)
         return None

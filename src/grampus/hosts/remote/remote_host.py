@@ -33,12 +33,14 @@ from grampus.hosts.remote.addresses import AddressPlace, decide_place
 from grampus.hosts.remote.cluster_reach import ClusterReach
 from grampus.hosts.remote.epoch_guard import SUPERSEDED, UNDECIDED, HostEpoch
 from grampus.hosts.remote.host_parts import LACKS_IMAGE, OTHER_PARTS, explain_refusal
-from grampus.hosts.remote.host_root import daemon_argv, inside_argv
+from grampus.hosts.remote.host_root import inside_argv
 from grampus.hosts.remote.host_scripts import (
     ABSENT,
     LIMIT,
     LOG,
     MAP_BINDS,
+    MEMORY_IN_USE,
+    NOT_RUNNING,
     PREPARE_DAEMON,
     READ_FILE,
     START_DAEMON,
@@ -47,6 +49,7 @@ from grampus.hosts.remote.host_scripts import (
     parse_file,
 )
 from grampus.hosts.remote.image_scripts import MISSING_IMAGE, image_root
+from grampus.hosts.remote.inside_daemons import InsideDaemons
 from grampus.hosts.remote.ssh import SshPlace, explain_ssh, ssh_argv
 from grampus.hosts.remote.units import (
     UnitPlace,
@@ -66,7 +69,6 @@ REACHABLE_FOR_S = 1.0
 FIRST_PATIENCE_S = 8.0
 # Over a connection that served a moment ago. A packet that is lost is sent again after 1 s.
 KNOWN_PATIENCE_S = 2.0
-_MEMORY_IN_USE = 75
 _NO_USER_NAMESPACES = 3
 _MAPPING_PROGRAM = resources.files("grampus.hosts").joinpath("idmap_mounts_hook.py")
 
@@ -117,6 +119,7 @@ class RemoteHost:
         self._commands = CommandServers(
             self._own_connection, where=place.name, explain_end=self._explain_end
         )
+        self._inside = InsideDaemons(self.observe_daemon, self._units.unit, place.name)
 
     @property
     def name(self) -> str:
@@ -146,6 +149,11 @@ class RemoteHost:
         if self._asking.acquire(blocking=False):
             threading.Thread(target=self._ask_again, daemon=True).start()
         return False
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether it did when it was asked last; nobody asks it now."""
+        return self._answer is not None and self._answer.is_reachable
 
     def reaches_cluster(self) -> bool:
         """Whether commands can be run there, and the MONs answer it. Asked once a second."""
@@ -197,9 +205,13 @@ class RemoteHost:
         check: bool = True,
         daemon: str | None = None,
     ) -> CommandResult:
-        has_stdin = stdin is not None
-        inner = list(argv) if daemon is None else self._daemon_argv(daemon, argv, has_stdin)
-        result = self._servers().run(inner, stdin=stdin, timeout_s=timeout_s, check=False)
+        def ask(argv: list[str]) -> CommandResult:
+            return self._servers().run(argv, stdin=stdin, timeout_s=timeout_s, check=False)
+
+        if daemon is None:
+            result = ask(list(argv))
+        else:
+            result = self._inside.run(daemon, argv, has_stdin=stdin is not None, run=ask)
         shown = CommandResult(tuple(argv), result.returncode, result.stdout, result.stderr)
         if check and result.returncode != 0:
             raise CommandFailedError(self.name, shown)
@@ -215,7 +227,7 @@ class RemoteHost:
         return write_command(self._own_connection(argv), where=self.name, shown=argv)
 
     def terminal_argv(self, argv: Sequence[str], *, daemon: str, tty: bool) -> list[str]:
-        inner = self._daemon_argv(daemon, argv)
+        inner = self._inside.argv(daemon, argv)
         place = self._place
         return ssh_argv(place.ssh, inside_argv(place.directory, place.image_id, inner), tty=tty)
 
@@ -275,15 +287,14 @@ class RemoteHost:
         )
 
     def set_limits(self, name: str, limits: Limits) -> None:
-        status = self.observe_daemon(name)
-        if status is None or status.state != "running":
-            raise GrampusError(
-                f"The daemon {name} does not run on {self.name}.", code="daemon-absent"
-            )
         memory = "" if limits.memory_bytes is None else str(limits.memory_bytes)
         arguments = (self._unit(name), memory, *render_new_limits(limits))
         result = self._outside(LIMIT, *arguments, check=False)
-        if result.returncode == _MEMORY_IN_USE:
+        if result.returncode == NOT_RUNNING:
+            raise GrampusError(
+                f"The daemon {name} does not run on {self.name}.", code="daemon-absent"
+            )
+        if result.returncode == MEMORY_IN_USE:
             raise RefusedError(
                 f"The daemon {name} on {self.name} uses more memory than the new limit.",
                 "Choose a higher limit, or let the daemon free memory first.",
@@ -293,13 +304,10 @@ class RemoteHost:
             raise CommandFailedError(self.name, result)
 
     def observe_daemons(self) -> list[DaemonStatus]:
-        shown = self._on_host(status_argv(self._units)).stdout
-        return parse_statuses(shown, self._place.image_id)
+        return self._observe()
 
     def observe_daemon(self, name: str) -> DaemonStatus | None:
-        shown = self._on_host(status_argv(self._units, name)).stdout
-        found = parse_statuses(shown, self._place.image_id)
-        return next((one for one in found if one.name == name), None)
+        return next((one for one in self._observe(name) if one.name == name), None)
 
     def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
         return self._outside(LOG, self._unit(name), str(last_lines)).stdout.rstrip("\n")
@@ -325,6 +333,12 @@ class RemoteHost:
             self.run(["ip", "address", "delete", entry, "dev", place.interface])
 
     # -- inside -------------------------------------------------------------------------------
+
+    def _observe(self, daemon: str = "") -> list[DaemonStatus]:
+        shown = self._on_host(status_argv(self._units, daemon)).stdout
+        found = parse_statuses(shown, self._place.image_id)
+        self._inside.note(found)
+        return found
 
     def _prepare_daemon(self, spec: DaemonSpec) -> None:
         image_id = spec.image or self._place.image_id
@@ -382,15 +396,6 @@ class RemoteHost:
 
     def _outside(self, script: str, *arguments: str, check: bool = True) -> CommandResult:
         return self._on_host(["sh", "-c", script, "grampus-daemon", *arguments], check=check)
-
-    def _daemon_argv(self, daemon: str, argv: Sequence[str], has_stdin: bool = False) -> list[str]:
-        """The command that runs `argv` inside a daemon, as its user."""
-        status = self.observe_daemon(daemon)
-        if status is None or status.pid is None:
-            raise GrampusError(
-                f"The daemon {daemon} does not run on {self.name}.", code="daemon-absent"
-            )
-        return daemon_argv(status.pid, status.uid or 0, argv, has_stdin=has_stdin)
 
     def _map_owners(self, spec: DaemonSpec) -> bool:
         """Make the binds whose files shall belong to the daemon's own user; whether it could."""

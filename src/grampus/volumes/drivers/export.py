@@ -208,20 +208,24 @@ class ExportDriver:
         return self._server.observe_live(host, request, export_file(host, request))
 
     def _is_exported(self, host: Host, request: MapRequest, file: PurePosixPath) -> bool:
-        if not is_daemon_running(host, self.daemon(request)):
-            said = host.daemon_log(self.daemon(request), last_lines=2)
-            problem = f"The driver of {request.image} ended on {host.name}: {said}"
-            if journal_damage.is_damage(said):
-                remedy = journal_damage.explain_remedy(request.volume.name)
-                raise GrampusError(problem, remedy, code=journal_damage.CODE)
-            remedy = "`grampus lab status` (or `site check`) shows whether the cluster answers."
-            raise GrampusError(problem, remedy, code="driver-failed")
-        if not self._server.is_ready(host, request, file):
+        """Whether it is there, at its size. Raises GrampusError when its driver has ended."""
+        if (
+            self._server.is_ready(host, request, file)
+            and observe_mounted_source(host, file) is not None
+        ):
+            size = host.run(["stat", "--format", "%s", str(file)], check=False)
+            if size.returncode == 0 and int(size.stdout) == request.volume.size_bytes:
+                return True
+        # After what the driver has answered, if it did: to ask takes CPU time from its start.
+        if is_daemon_running(host, self.daemon(request)):
             return False
-        if observe_mounted_source(host, file) is None:
-            return False
-        size = host.run(["stat", "--format", "%s", str(file)], check=False)
-        return size.returncode == 0 and int(size.stdout) == request.volume.size_bytes
+        said = host.daemon_log(self.daemon(request), last_lines=2)
+        problem = f"The driver of {request.image} ended on {host.name}: {said}"
+        if journal_damage.is_damage(said):
+            remedy = journal_damage.explain_remedy(request.volume.name)
+            raise GrampusError(problem, remedy, code=journal_damage.CODE)
+        remedy = "`grampus lab status` (or `site check`) shows whether the cluster answers."
+        raise GrampusError(problem, remedy, code="driver-failed")
 
 
 def export_file(host: Host, request: MapRequest) -> PurePosixPath:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from grampus.core.errors import GrampusError, RefusedError, SupersededError
 from grampus.hosts.port import CommandResult, HostUnreachableError
+from grampus.hosts.remote.remote_fleet import RemoteFleet
 from grampus.hosts.remote.remote_host import REACHABLE_FOR_S, RemoteHost, RemoteHostPlace
 from grampus.hosts.remote.ssh import SshPlace
 
@@ -97,3 +99,21 @@ def test_a_silent_host_is_asked_in_the_background_until_it_answers() -> None:
             return
         deadline.wait(0.01)
     raise AssertionError("it answers, and is not seen to")
+
+
+def test_who_has_an_address_is_asked_over_a_connection_that_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To connect to another host takes a third as long as the question."""
+    hosts = [Asked(), Asked()]
+    for host, name in zip(hosts, ("db1", "db2"), strict=True):
+        host._place = replace(PLACE, name=name)
+    asked: list[str] = []
+    monkeypatch.setattr(RemoteHost, "find_address_holder", lambda host, _: asked.append(host.name))
+    fleet = RemoteFleet(hosts, ["10.0.5.100"])
+    fleet.find_address_holder("10.0.5.100")
+    assert (asked, len(hosts[0].waits), len(hosts[1].waits)) == (["db1"], 1, 0)
+    fleet = RemoteFleet([Asked(), hosts[1]], ["10.0.5.100"])
+    assert hosts[1].is_reachable()
+    fleet.find_address_holder("10.0.5.100")
+    assert asked == ["db1", "db2"]
