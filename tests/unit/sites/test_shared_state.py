@@ -13,6 +13,7 @@ import pytest
 from grampus.core.errors import GrampusError, NotFoundError, UsageError
 from grampus.databases.backup.keys import backup_keys
 from grampus.databases.backup.places import TargetPlace
+from grampus.databases.backup.s3_credentials import read_credentials
 from grampus.databases.backup.shared_credentials import (
     forget_credentials,
     reachable_place,
@@ -441,6 +442,54 @@ def test_credentials_of_schedules_are_on_each_machine(world: World, tmp_path: Pa
     second.store.catch_up()
     assert not copy.exists()
     assert not copy.parent.exists()
+
+
+KEYS = """[default]
+aws_access_key_id = id
+aws_secret_access_key = key
+ca_bundle = {authorities}
+region = eu
+"""
+
+
+@pytest.mark.parametrize("authorities", ["{0}/s3-ca.pem", "s3-ca.pem"])
+def test_with_credentials_each_machine_gets_the_authorities_that_they_name(
+    world: World, tmp_path: Path, authorities: str
+) -> None:
+    first, second = world.found("a"), world.join("b", of="a")
+    file, certificates = tmp_path / "s3.credentials", tmp_path / "s3-ca.pem"
+    file.write_text(KEYS.format(authorities=authorities.format(tmp_path)))
+    file.chmod(0o600)
+    certificates.write_text("of a private authority")
+    place = TargetPlace(url="s3://backups", credentials=str(file))
+    assert read_credentials(file).ca_file == str(certificates)
+    share_credentials(first.home, place)
+    certificates.write_text("of its successor")
+    share_credentials(first.home, place)
+    for gone in (file, certificates):
+        gone.unlink()
+    second.store.catch_up()
+    copy = Path(reachable_place(second.home, place).credentials or "")
+    found = read_credentials(copy)
+    assert (found.access_key, found.secret_key, found.region) == ("id", "key", "eu")
+    assert Path(found.ca_file or "").read_text() == "of its successor"
+    forget_credentials(first.home, place, [])
+    second.store.catch_up()
+    assert not copy.parent.exists()
+
+
+def test_a_file_of_authorities_that_is_not_here_is_looked_for_on_each_machine(
+    world: World, tmp_path: Path
+) -> None:
+    first, second = world.found("a"), world.join("b", of="a")
+    file = tmp_path / "s3.credentials"
+    file.write_text(KEYS.format(authorities="/etc/nowhere.pem"))
+    place = TargetPlace(url="s3://backups", credentials=str(file))
+    share_credentials(first.home, place)
+    file.unlink()
+    second.store.catch_up()
+    copy = Path(reachable_place(second.home, place).credentials or "")
+    assert read_credentials(copy).ca_file == "/etc/nowhere.pem"
 
 
 def test_a_lab_keeps_credentials_where_they_are(world: World, tmp_path: Path) -> None:

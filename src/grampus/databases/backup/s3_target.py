@@ -7,14 +7,12 @@ aborts: most services bill it until then.
 
 from __future__ import annotations
 
-import configparser
 import contextlib
 import functools
 import io
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,11 +21,12 @@ import botocore.config
 import botocore.exceptions
 import botocore.session
 
-from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.core.errors import GrampusError, NotFoundError
 from grampus.core.streams import ByteReader, ByteWriter
 from grampus.core.units import MIB
 from grampus.databases.backup.errors import TargetError
 from grampus.databases.backup.places import TargetPlace, split_s3_url
+from grampus.databases.backup.s3_credentials import S3Credentials, read_credentials
 from grampus.databases.backup.s3_locks import S3Locks
 from grampus.databases.backup.target import TARGET_FILE, TARGET_ID_BYTES, parse_target_id
 
@@ -40,62 +39,6 @@ _ATTEMPTS = 4
 _MISSING = ("404", "NoSuchKey", "NotFound")
 _DENIED = ("403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken")
 _FULL = ("QuotaExceeded", "InsufficientCapacity", "EntityTooLarge")
-_OPEN_TO_OTHERS = 0o077
-
-
-@dataclass(frozen=True)
-class S3Credentials:
-    """What a credentials file says."""
-
-    access_key: str
-    secret_key: str
-    endpoint: str | None
-    ca_file: str | None
-    region: str
-
-    def __repr__(self) -> str:
-        return f"S3Credentials({self.endpoint})"
-
-
-def read_credentials(file: Path) -> S3Credentials:
-    """The keys in a file of the form that S3 clients share, of its first profile.
-
-    Raises NotFoundError with code `no-credentials`, RefusedError with code `credentials-exposed`
-    when others can read it, GrampusError with code `no-credentials` when it holds none.
-    """
-    try:
-        mode = file.stat().st_mode
-        text = file.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise NotFoundError(
-            f"The credentials file {file} cannot be read ({error.strerror}).",
-            "Give the file with the keys of the S3 service (--credentials).",
-            code="no-credentials",
-        ) from None
-    if mode & _OPEN_TO_OTHERS:
-        raise RefusedError(
-            f"Other users can read the credentials file {file}.",
-            f"Run `chmod 600 {file}`, and change the keys if somebody may have read them.",
-            code="credentials-exposed",
-        )
-    parser = configparser.ConfigParser(interpolation=None, default_section="")
-    with contextlib.suppress(configparser.Error):
-        parser.read_string(text)
-    for section in parser.sections():
-        values = parser[section]
-        if "aws_access_key_id" in values and "aws_secret_access_key" in values:
-            return S3Credentials(
-                access_key=values["aws_access_key_id"],
-                secret_key=values["aws_secret_access_key"],
-                endpoint=values.get("endpoint_url"),
-                ca_file=values.get("ca_bundle"),
-                region=values.get("region", "us-east-1"),
-            )
-    raise GrampusError(
-        f"The file {file} has no keys of an S3 service.",
-        "The file needs a profile with aws_access_key_id and aws_secret_access_key.",
-        code="no-credentials",
-    )
 
 
 def open_bucket(place: TargetPlace) -> S3Target:

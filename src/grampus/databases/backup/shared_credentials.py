@@ -2,18 +2,21 @@
 
 A schedule names a file on the machine where it was made. Whichever machine carries it out needs the
 keys in it, also when that one is lost. So its content is kept among the site's secrets, by the path
-of the file; a machine that has a file of that path uses its own.
+of the file, and beside it the certificates of authorities that it names; a machine that has a file
+of that path uses its own.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 
 from grampus.core.errors import GrampusError
 from grampus.databases.backup.places import TargetPlace
+from grampus.databases.backup.s3_credentials import CA_FILE_OPTION, find_profile
 from grampus.state.home import Home
 from grampus.state.secret_files import SecretFiles
 
@@ -38,10 +41,16 @@ def share_credentials(home: Home, place: TargetPlace) -> None:
     copy = _find_copy(home, place)
     if copy is None:
         return
+    file = _file_of(place)
     with contextlib.suppress(OSError):
-        content = _file_of(place).read_text(encoding="utf-8", errors="replace")
-        if not copy.exists() or copy.read_text() != content:
-            _files(home).write(copy, content)
+        content = file.read_text(encoding="utf-8", errors="replace")
+        authorities = (find_profile(content) or {}).get(CA_FILE_OPTION)
+        if authorities:
+            with contextlib.suppress(OSError):
+                known_to_all = (file.parent / authorities).read_text(encoding="utf-8")
+                _write_changed(home, _authorities_of(copy), known_to_all)
+                content = _name_authorities(content, _authorities_of(copy).name)
+        _write_changed(home, copy, content)
 
 
 def renew_credentials(home: Home, place: TargetPlace) -> None:
@@ -54,7 +63,8 @@ def forget_credentials(home: Home, place: TargetPlace, used: Iterable[TargetPlac
     """No machine but this one has the credentials any more, unless a place in use has them."""
     copy = _find_copy(home, place)
     if copy is not None and all(copy != _find_copy(home, one) for one in used):
-        _files(home).remove(copy)
+        for file in (copy, _authorities_of(copy)):
+            _files(home).remove(file)
 
 
 def _find_copy(home: Home, place: TargetPlace) -> Path | None:
@@ -62,6 +72,22 @@ def _find_copy(home: Home, place: TargetPlace) -> Path | None:
         return None
     name = sha256(place.credentials.encode()).hexdigest()[:_NAME_DIGITS]
     return home.secrets_dir(home.shared.site) / _DIRECTORY / name
+
+
+def _authorities_of(copy: Path) -> Path:
+    """The certificates of authorities that a copy names."""
+    return copy.with_suffix(".ca")
+
+
+def _name_authorities(content: str, name: str) -> str:
+    """The same credentials with another file of authorities, in the same directory."""
+    option = rf"(?m)^(\s*{CA_FILE_OPTION}\s*[=:]).*$"
+    return re.sub(option, lambda found: f"{found[1]} {name}", content)
+
+
+def _write_changed(home: Home, copy: Path, content: str) -> None:
+    if not copy.exists() or copy.read_text() != content:
+        _files(home).write(copy, content)
 
 
 def _file_of(place: TargetPlace) -> Path:
