@@ -86,6 +86,7 @@ def place(lab: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         own_site(line, LabCluster(lab), files, machines, ("h1", "h2", "h3")) as site,
         joined_machine(site) as second,
     ):
+        line.ok("host", "list")  # the first command on a host makes the root that commands run in
         yield TrialPlace(line, second.line, lambda: site_inventory(site))
 
 

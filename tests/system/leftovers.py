@@ -51,7 +51,8 @@ def cluster_inventory(lab: CommandLine) -> dict[str, Any]:
 def site_inventory(site: Site) -> dict[str, Any]:
     """What databases leave on the hosts of a site, in its cluster, and in Grampus's own files."""
     places = " ".join(f"/var/lib/grampus/{site.tag}/data/{name}" for name in _DIRECTORIES)
-    listed = f"find {places} -mindepth 1 -maxdepth 1 2>/dev/null | sort"
+    # A host gets its ceph.conf, in which no key is, with its first volume, and keeps it.
+    listed = f"find {places} -mindepth 1 -maxdepth 1 ! -name ceph.conf 2>/dev/null | sort"
     users = site.cluster.ok("ceph", "auth", "ls").split()
     return {
         "hosts": [sorted(site.left_on(host).splitlines()) for host in site.hosts.names],
