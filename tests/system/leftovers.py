@@ -55,7 +55,11 @@ def site_inventory(site: Site) -> dict[str, Any]:
     listed = f"find {places} -mindepth 1 -maxdepth 1 ! -name ceph.conf 2>/dev/null | sort"
     users = site.cluster.ok("ceph", "auth", "ls").split()
     return {
-        "hosts": [sorted(site.left_on(host).splitlines()) for host in site.hosts.names],
+        # The slice of a site is there from the first service on, and stays.
+        "hosts": [
+            sorted(line for line in site.left_on(host).splitlines() if ".slice " not in line)
+            for host in site.hosts.names
+        ],
         "files": [site.hosts.run(host, "sh", "-c", listed) for host in site.hosts.names],
         "pool": asdict(contents_of_pool(site.cluster.ok)),
         "users": sorted(word for word in users if word.startswith("client.grampus")),

@@ -329,7 +329,8 @@ OPERATIONS = [
         ],
         back=[_DELETE_VOLUME],
         # What is left of the fenced daemon is cleared away, and the volume gets its key again.
-        settles_anyway=["machine", "daemons", "users", "files"],
+        # The first two are of a lab, `hosts` has both on a site.
+        settles_anyway=["machine", "daemons", "hosts", "users", "files"],
     ),
 ]
 # Where others are killed on a lab, or why they are not.
