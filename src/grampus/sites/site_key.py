@@ -7,6 +7,7 @@ that another machine needs to join the site; it is as secret as the passwords.
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 from typing import ClassVar
 
@@ -125,8 +126,12 @@ def require_site_key(directory: Path, site: str) -> SiteKey:
 
 
 def render_secret(content: str, home: Home) -> str:
-    """The content as it is shared: files name other files by their paths on this machine."""
-    return content.replace(str(home.root), _HOME)
+    """The content as it is shared: files name other files by their paths on this machine.
+
+    A path that only contains that of the home, such as that of a directory beside it, stays.
+    """
+    own = rf"(?<![\w./-]){re.escape(str(home.root))}(?![\w.-])"
+    return re.sub(own, _HOME, content)
 
 
 def place_secret(content: str, home: Home) -> str:

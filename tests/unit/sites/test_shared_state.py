@@ -45,6 +45,8 @@ from grampus.sites.site_key import (
     SiteKey,
     find_site_key,
     parse_join_file,
+    place_secret,
+    render_secret,
     site_key_file,
     write_site_key,
 )
@@ -411,6 +413,23 @@ def test_keys_outlive_the_site_in_the_home_that_forgets_it(world: World, keys: K
     assert of_home.find_current() == own, "it is used for nothing new"
 
 
+@pytest.mark.parametrize(
+    ("content", "there"),
+    [
+        ("ssl-ca={0}/secrets/prod/shop.ca.pem\n", "ssl-ca={1}/secrets/prod/shop.ca.pem\n"),
+        ('{{"file": "{0}/x", "home": "{0}"}}', '{{"file": "{1}/x", "home": "{1}"}}'),
+        ("{0}", "{1}"),
+        # Beside the home, and where its path is only a part of another one.
+        ("ca_bundle = {0}-backup/ca.pem", "ca_bundle = {0}-backup/ca.pem"),
+        ("{0}.old {0}2 /mnt{0}/x ./{0}", "{0}.old {0}2 /mnt{0}/x ./{0}"),
+    ],
+)
+def test_paths_in_secrets_are_those_of_each_home(content: str, there: str) -> None:
+    homes = Home(Path("/var/lib/grampus")), Home(Path("/srv/grampus"))
+    shared = render_secret(content.format(*(home.root for home in homes)), homes[0])
+    assert place_secret(shared, homes[1]) == there.format(*(home.root for home in homes))
+
+
 def test_credentials_of_schedules_are_on_each_machine(world: World, tmp_path: Path) -> None:
     first, second = world.found("a"), world.join("b", of="a")
     file = tmp_path / "s3.credentials"
@@ -464,7 +483,7 @@ def test_with_credentials_each_machine_gets_the_authorities_that_they_name(
     place = TargetPlace(url="s3://backups", credentials=str(file))
     assert read_credentials(file).ca_file == str(certificates)
     share_credentials(first.home, place)
-    certificates.write_text("of its successor")
+    certificates.write_bytes("# Société\n".encode("latin-1") + b"of its successor")
     share_credentials(first.home, place)
     for gone in (file, certificates):
         gone.unlink()
@@ -472,24 +491,28 @@ def test_with_credentials_each_machine_gets_the_authorities_that_they_name(
     copy = Path(reachable_place(second.home, place).credentials or "")
     found = read_credentials(copy)
     assert (found.access_key, found.secret_key, found.region) == ("id", "key", "eu")
-    assert Path(found.ca_file or "").read_text() == "of its successor"
+    assert Path(found.ca_file or "").read_text().endswith("\nof its successor")
     forget_credentials(first.home, place, [])
     second.store.catch_up()
     assert not copy.parent.exists()
 
 
-def test_a_file_of_authorities_that_is_not_here_is_looked_for_on_each_machine(
-    world: World, tmp_path: Path
+@pytest.mark.parametrize("size_bytes", [None, 64 * 1024 + 1])
+def test_a_file_of_authorities_that_is_not_shared_is_looked_for_on_each_machine(
+    world: World, tmp_path: Path, size_bytes: int | None
 ) -> None:
+    """It is not here, or has all the authorities that a system trusts."""
     first, second = world.found("a"), world.join("b", of="a")
-    file = tmp_path / "s3.credentials"
-    file.write_text(KEYS.format(authorities="/etc/nowhere.pem"))
+    file, certificates = tmp_path / "s3.credentials", tmp_path / "all.pem"
+    file.write_text(KEYS.format(authorities=certificates))
+    if size_bytes is not None:
+        certificates.write_bytes(b"x" * size_bytes)
     place = TargetPlace(url="s3://backups", credentials=str(file))
     share_credentials(first.home, place)
     file.unlink()
     second.store.catch_up()
     copy = Path(reachable_place(second.home, place).credentials or "")
-    assert read_credentials(copy).ca_file == "/etc/nowhere.pem"
+    assert read_credentials(copy).ca_file == str(certificates)
 
 
 def test_a_lab_keeps_credentials_where_they_are(world: World, tmp_path: Path) -> None:

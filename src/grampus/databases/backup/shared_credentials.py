@@ -15,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from grampus.core.errors import GrampusError
+from grampus.core.units import KIB
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.s3_credentials import CA_FILE_OPTION, find_profile
 from grampus.state.home import Home
@@ -22,6 +23,9 @@ from grampus.state.secret_files import SecretFiles
 
 _DIRECTORY = "backup.credentials"
 _NAME_DIGITS = 16
+# Of the certificates of a private authority. All those that a system trusts take four times as
+# much, which is too much for one entry of the state; each machine has them.
+_MOST_AUTHORITIES_BYTES = 64 * KIB
 
 
 def reachable_place(home: Home, place: TargetPlace) -> TargetPlace:
@@ -44,12 +48,10 @@ def share_credentials(home: Home, place: TargetPlace) -> None:
     file = _file_of(place)
     with contextlib.suppress(OSError):
         content = file.read_text(encoding="utf-8", errors="replace")
-        authorities = (find_profile(content) or {}).get(CA_FILE_OPTION)
-        if authorities:
-            with contextlib.suppress(OSError):
-                known_to_all = (file.parent / authorities).read_text(encoding="utf-8")
-                _write_changed(home, _authorities_of(copy), known_to_all)
-                content = _name_authorities(content, _authorities_of(copy).name)
+        authorities = _read_authorities(file, content)
+        if authorities is not None:
+            _write_changed(home, _authorities_of(copy), authorities)
+            content = _name_authorities(content, _authorities_of(copy).name)
         _write_changed(home, copy, content)
 
 
@@ -77,6 +79,18 @@ def _find_copy(home: Home, place: TargetPlace) -> Path | None:
 def _authorities_of(copy: Path) -> Path:
     """The certificates of authorities that a copy names."""
     return copy.with_suffix(".ca")
+
+
+def _read_authorities(file: Path, content: str) -> str | None:
+    """What the file of authorities has that credentials name; None: none, or too much to share."""
+    named = (find_profile(content) or {}).get(CA_FILE_OPTION)
+    if not named:
+        return None
+    with contextlib.suppress(OSError), (file.parent / named).open("rb") as stream:
+        found = stream.read(_MOST_AUTHORITIES_BYTES + 1)
+        if len(found) <= _MOST_AUTHORITIES_BYTES:
+            return found.decode(errors="replace")  # outside of certificates, there are remarks
+    return None
 
 
 def _name_authorities(content: str, name: str) -> str:
