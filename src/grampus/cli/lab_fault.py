@@ -20,9 +20,11 @@ from grampus.cli.options import (
     LabOption,
 )
 from grampus.cli.output import make_output
+from grampus.core.errors import UsageError
 from grampus.lab.bit_rot import BitRot
 from grampus.lab.labs import LabService
 from grampus.lab.model import LabSpec
+from grampus.lab.slow_disks import SlowDisks
 
 fault_app = make_noun(
     "fault",
@@ -34,8 +36,10 @@ fault_app = make_noun(
         "partition": "grampus.cli.lab_fault",
         "heal": "grampus.cli.lab_fault",
         "bit-rot": "grampus.cli.lab_bit_rot",
+        "slow-disk": "grampus.cli.lab_fault",
     },
 )
+MAX_IOPS = 100_000
 HostArgument = Annotated[str, typer.Argument(help="A host, such as h3.")]
 ForceOption = Annotated[
     bool,
@@ -107,6 +111,27 @@ def partition(
     _report(output_format, "partition", host, f"Cut {host} off from {_PEERS[cut_from]}.")
 
 
+@command(fault_app, "slow-disk", "grampus lab fault slow-disk osd-1 --iops 20")
+def slow_disk(
+    osd: Annotated[str, typer.Argument(help="An OSD of the lab, such as osd-1.")],
+    iops: Annotated[
+        int,
+        typer.Option(metavar="N", help="Reads, and as many writes, that the disk takes a second."),
+    ] = 20,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Slow the disk of an OSD down, as a disk that is about to fail. `heal` ends it."""
+    if not 1 <= iops <= MAX_IOPS:
+        raise UsageError(f"{iops} is not a valid number of requests.", f"Choose 1 to {MAX_IOPS}.")
+    # It goes on, so nothing that databases need is lost.
+    plan = (f"Limit the disk of {osd} to {iops} IOPS",)
+    with _breaking(lab, plan, dry_run=dry_run, daemon=osd, force=True) as (service, spec):
+        host = SlowDisks(spec, service.fleet(spec)).slow(osd, iops)
+    _report(output_format, "slow-disk", osd, f"The disk of {osd} on {host} takes {iops} IOPS.")
+
+
 @command(fault_app, "heal", "grampus lab fault heal")
 def heal(
     lab: LabOption = LAB_DEFAULT,
@@ -120,6 +145,8 @@ def heal(
         if not dry_run:
             rot = BitRot(spec, session.lab_fleet(), session.clock, session.progress)
             for sentence in rot.take_back():
+                session.progress.note(sentence)
+            for sentence in SlowDisks(spec, session.lab_fleet()).restore():
                 session.progress.note(sentence)
             silence_left_instances(session)
         session.lab().up(spec)
@@ -161,7 +188,7 @@ def _breaking(
 
 def _report(
     output_format: FormatOption,
-    fault: Literal["kill-daemon", "kill-host", "partition", "heal"],
+    fault: Literal["kill-daemon", "kill-host", "partition", "slow-disk", "heal"],
     subject: str,
     sentence: str,
 ) -> None:
