@@ -19,6 +19,9 @@ from grampus.databases.operating import DatabaseOperations
 
 # A failover that failed is tried again after so long, then after twice as long, up to a minute.
 RETRY_AFTER_S, MOST_RETRY_S = 5.0, 60.0
+# While a host is suspect, looks begin so far apart, and so many are one run of the job: a host that
+# is silent is lost by then (`host_states`).
+SUSPECT_EVERY_S, SUSPECT_LOOKS = 0.7, 5
 
 _REMEDIES = {
     "host-cut-from-controller": "Check the network between this machine and {host}.",
@@ -59,7 +62,7 @@ class AutomaticFailovers:
         Neither failovers nor reports of OSDs hold up the next look: without a leader, MONs answer
         nobody for seconds.
         """
-        seen = HostWatch(operations, self._memory).look()
+        seen = self._look(operations)
         events: list[ControllerEvent] = []
         lost: dict[str, SeenHost] = {}
         for found in seen.values():
@@ -84,6 +87,18 @@ class AutomaticFailovers:
         return [*events, *self._retries.events(but=ended)]
 
     # -- inside -------------------------------------------------------------------------------
+
+    def _look(self, operations: DatabaseOperations) -> dict[str, SeenHost]:
+        """A look at the hosts, repeated at once while one is suspect and none is lost."""
+        watch, clock = HostWatch(operations, self._memory), operations.clock
+        for left in reversed(range(SUSPECT_LOOKS)):
+            began_s = clock.monotonic_s()
+            seen = watch.look()
+            actions = {decide_host_action(found.state) for found in seen.values()}
+            if not left or "wait" not in actions or "move" in actions:
+                break
+            clock.sleep(max(0.0, began_s + SUSPECT_EVERY_S - clock.monotonic_s()))
+        return seen
 
     def _report_osds(self, seen: Mapping[str, SeenHost], report: BeginReports) -> None:
         """Tell the MONs once that the OSDs of a lost host are down."""

@@ -29,9 +29,10 @@ HostAction = Literal["none", "wait", "move", "alert"]
 
 # A lost packet is sent again after 1 s (RFC 6298), so what answers at all does so within this time.
 # From the beginning of the first look that found nobody.
-LOST_AFTER_S = 2.5
+LOST_AFTER_S = 2.0
 LOST_AFTER_SIGHTS = 3
-# volumed calls a cluster silent after 5 s, which come before these.
+# From the first look that found that the host reaches no MON. A volume there has waited for 5 s by
+# then (volumed calls a cluster silent after so long), so the two waits run side by side.
 CUT_AFTER_S = 2.0
 # A host that was lost and came back so often in so long is left alone until it is gone for longer.
 FLAPS = 3
@@ -52,11 +53,13 @@ class HostSight:
 
     @property
     def symptom(self) -> Symptom | None:
-        """What is wrong with the host, if the look can tell."""
+        """What is wrong with the host, if the look can tell.
+
+        A host that is cut off from the cluster harms nobody before a volume there waits for it.
+        """
         if not self.managed:
             return "silent" if self.is_conclusive and not self.heard_by else None
-        is_cut = self.silent_volumes > 0 and not self.reaches_mons
-        return "cut-from-ceph" if is_cut and self.is_conclusive else None
+        return "cut-from-ceph" if not self.reaches_mons and self.is_conclusive else None
 
     @property
     def is_conclusive(self) -> bool:

@@ -22,7 +22,6 @@ from grampus.databases.operating import DatabaseOperations
 from grampus.hosts.port import Host
 from grampus.hosts.probing import (
     CLOSED_PORT,
-    PROBE_PATIENCE_S,
     PlaceAnswer,
     has_heard,
     hears_most,
@@ -36,6 +35,8 @@ MONS_EVERY_S = 5.0
 PEERS = 2
 LOOKS_AT_ONCE = 8
 _COMMAND_TIMEOUT_S = 10.0
+# Of one look, in seconds; the next one sends packets anew. Who answers does so in milliseconds.
+_PATIENCE_S = 0.6
 
 
 @dataclass
@@ -173,9 +174,7 @@ class HostWatch:
 def _probe(host: Host, places: Sequence[str]) -> Mapping[str, PlaceAnswer]:
     """What `places` answer to the host; nothing when the host cannot be asked."""
     try:
-        asked = host.run(
-            probe_argv(places, PROBE_PATIENCE_S), check=False, timeout_s=_COMMAND_TIMEOUT_S
-        )
+        asked = host.run(probe_argv(places, _PATIENCE_S), check=False, timeout_s=_COMMAND_TIMEOUT_S)
     except GrampusError:
         return {}
     return parse_probe(asked.stdout)

@@ -12,12 +12,14 @@ from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.failover.automatic import (
     MOST_RETRY_S,
     RETRY_AFTER_S,
+    SUSPECT_EVERY_S,
+    SUSPECT_LOOKS,
     AutomaticFailovers,
     Takeover,
     report_osds,
     take_over,
 )
-from grampus.databases.failover.host_states import HostSight, HostState
+from grampus.databases.failover.host_states import LOST_AFTER_S, HostSight, HostState
 from grampus.databases.failover.host_watch import (
     MONS_EVERY_S,
     HostMemory,
@@ -116,7 +118,7 @@ def test_the_databases_of_a_dead_host_run_elsewhere(
     assert events[0].level == "warning"
     done = events[1].details
     assert (done["former_host"], done["host"]) == ("h1", "h2")
-    assert done["detected_ms"] == 3000
+    assert done["detected_ms"] == 2100
     view = world.service().show("demo")
     assert (view.status, view.record.spec.host) == ("running", "h2")
     assert world.volumes.takeovers.hurried == ["h1"], "once, and before the failover"
@@ -186,11 +188,17 @@ def test_without_a_quorum_nothing_moves(world: FailoverWorld, controller: Contro
 
 
 def test_a_short_gap_moves_nothing(world: FailoverWorld, controller: Controller) -> None:
+    back_s = 0.0
+
+    def end_gap() -> None:
+        if world.clock.monotonic_s() >= back_s:
+            world.find_again()
+
+    world.clock.on_sleep = end_gap
     for _ in range(100):
         world.lose()
-        controller.look_for(2.0)
-        world.find_again()
-        controller.look_for(3.0)
+        back_s = world.clock.monotonic_s() + LOST_AFTER_S - 0.1
+        controller.look_for(5.0)
     assert controller.begun == []
     assert _host(world) == "h1"
 
@@ -267,9 +275,21 @@ def test_a_host_that_is_back_ends_what_was_to_be_tried_again(
 
 def test_a_new_controller_looks_anew(world: FailoverWorld) -> None:
     world.lose()
-    Controller(world).look_for(2.0)
+    HostWatch(world.service().operations, HostMemory()).look()  # one that has ended
+    world.clock.sleep(LOST_AFTER_S)
+    began_s = world.clock.monotonic_s()
     again = Controller(world)
-    again.look_for(2.0)
-    assert again.begun == []
-    again.look_for(3.0)
+    again.look()
     assert again.begun == ["demo"]
+    assert world.clock.monotonic_s() - began_s >= LOST_AFTER_S
+
+
+def test_a_look_at_a_host_that_stays_suspect_ends(
+    world: FailoverWorld, controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can tell: the next run of the job looks again."""
+    monkeypatch.setattr(HostWatch, "_observe", lambda *_: HostSight(managed=False, peers=1))
+    monkeypatch.setattr("grampus.databases.failover.host_states.LOST_AFTER_S", 3600.0)
+    controller.look()
+    assert world.clock.monotonic_s() <= SUSPECT_LOOKS * SUSPECT_EVERY_S
+    assert controller.begun == []

@@ -48,10 +48,10 @@ def look(sights: Iterable[HostSight], *, every_s: float = 1.0) -> list[HostState
     [
         ([WELL], "healthy"),
         ([SILENT], "host-suspect"),
-        ([SILENT] * 3, "host-suspect"),
-        ([SILENT] * 4, "host-dead"),
-        ([SILENT] * 3 + [WELL], "healthy"),
-        ([SILENT] * 3 + [WELL, SILENT], "host-suspect"),
+        ([SILENT] * 2, "host-suspect"),
+        ([SILENT] * 3, "host-dead"),
+        ([SILENT] * 2 + [WELL], "healthy"),
+        ([SILENT] * 2 + [WELL, SILENT], "host-suspect"),
         # Who cannot tell confirms nothing, and ends nothing.
         ([SILENT] + [ALONE] * 9, "controller-cut-off"),
         ([SILENT] + [ALONE] * 9 + [SILENT], "host-suspect"),
@@ -63,10 +63,14 @@ def look(sights: Iterable[HostSight], *, every_s: float = 1.0) -> list[HostState
         ([NO_QUORUM] * 100, "cluster-stuck"),
         ([CUT] * 2, "host-suspect"),
         ([CUT] * 3, "host-cut-from-ceph"),
-        ([CUT] * 2 + [SILENT] * 3, "host-suspect"),
-        ([CUT] * 2 + [SILENT] * 4, "host-dead"),
+        ([CUT] * 2 + [SILENT] * 2, "host-suspect"),
+        ([CUT] * 2 + [SILENT] * 3, "host-dead"),
         # It is not cut off from what it needs: nobody waits there.
         ([CUT_AND_IDLE] * 100, "healthy"),
+        # A volume calls the cluster silent after 5 s, in which the host was looked at already.
+        ([CUT_AND_IDLE] * 2 + [CUT], "host-cut-from-ceph"),
+        ([CUT_AND_IDLE, CUT], "host-suspect"),
+        ([CUT_AND_IDLE] * 2 + [WELL, CUT], "host-suspect"),
         ([NO_MONS] * 100, "cluster-stuck"),
         ([SLOW] * 100, "healthy"),
     ],
