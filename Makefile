@@ -139,9 +139,16 @@ site-costs: setup ## Commands and commits on a site against those in a lab, into
 operations: setup ## Each operation on a database under load, 200 MB and 5 GB, into docs/proof (root; an hour)
 	$(VENV)/python -m tests.proof.operations
 
-# `make chaos RUNS=100 SEED=7`. Interrupted, it goes on with the next call.
+# The checker of histories (docs/adr/0056).
+ADYA := build/tools/bin/adya
+$(ADYA):
+	@$(CARGO) install adya --version 0.1.0 --locked --no-default-features --quiet \
+		--root "$(CURDIR)/build/tools"
+
+# `make chaos RUNS=100 SEED=7`; GRAMPUS_CHAOS_ON=site provokes faults on a site. Interrupted, it goes
+# on with the next call.
 .PHONY: chaos
-chaos: setup ## Faults at random against a database under `grampus serve`, into docs/proof (root; a minute each)
+chaos: setup $(ADYA) ## Faults at random against a database under `grampus serve`, into docs/proof (root; a minute each)
 	RUNS=$(RUNS) SEED=$(SEED) $(VENV)/python -m tests.proof.chaos
 
 # Interrupted, it goes on with the next call; GRAMPUS_EXPERIMENTS=NAME,NAME chooses.

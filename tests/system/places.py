@@ -11,10 +11,10 @@ import os
 import signal
 import subprocess
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from grampus.hosts.lab_host import PartitionName
 from grampus.lab.network import render_partition_rules
@@ -26,6 +26,7 @@ from tests.system.site_machines import LabCluster, Site, own_site
 
 ON_SITE = os.environ.get("GRAMPUS_TESTS_ON", "lab") == "site"
 SITE = "test-site"
+Cut = PartitionName | Literal["all"]
 LAB_HOSTS, SITE_HOSTS = ("h1", "h2", "h3"), ("s1", "s2", "s3")
 # What a host sends is rejected; a bucket of traffic control that holds no packet drops it.
 _RULE = ("rule", "add", "unreachable", "pref", "6800")
@@ -94,7 +95,7 @@ class Place(ABC):
         """The directory of a host, on this machine, below which files of its databases are."""
 
     @abstractmethod
-    def cut(self, host: str, peers: PartitionName) -> None:
+    def cut(self, host: str, peers: Cut) -> None:
         """Cut a host from these peers, or one direction of its packets."""
 
     @abstractmethod
@@ -109,9 +110,21 @@ class Place(ABC):
         self.signal(daemon, "KILL")
         wait_for(lambda: daemon not in self.daemons(), f"the end of {daemon}", 60)
 
-    @abstractmethod
     def signal(self, daemon: str, name: str) -> None:
         """Send a signal, such as STOP, to the process of a daemon of a database or volume."""
+        self.process(daemon)(name)
+
+    @abstractmethod
+    def process(self, daemon: str) -> Callable[[str], None]:
+        """What sends signals to the process of a daemon, also once its host is cut off.
+
+        A process that has ended takes none.
+        """
+
+    @property
+    @abstractmethod
+    def control_groups(self) -> str:
+        """What is in the name of each control group of a daemon, as this machine names it."""
 
     @abstractmethod
     def inventory(self) -> dict[str, Any]:
@@ -150,15 +163,24 @@ class LabPlace(Place):
     def data_of(self, host: str) -> Path:
         return LabMachine(self.line, host).data
 
-    def cut(self, host: str, peers: PartitionName) -> None:
+    def cut(self, host: str, peers: Cut) -> None:
         self.line.ok("lab", "fault", "partition", host, "--from", peers, "--force")
 
     def end(self, host: str) -> None:
         self.line.ok("lab", "fault", "kill-host", host, "--force")
 
-    def signal(self, daemon: str, name: str) -> None:
+    def process(self, daemon: str) -> Callable[[str], None]:
         pid = LabMachine(self.line, self.daemons()[daemon]).daemons()[daemon]
-        os.kill(pid, getattr(signal, f"SIG{name}"))
+
+        def send(name: str) -> None:
+            with suppress(ProcessLookupError):
+                os.kill(pid, getattr(signal, f"SIG{name}"))
+
+        return send
+
+    @property
+    def control_groups(self) -> str:
+        return f"/{self.line.tag}/"
 
     def inventory(self) -> dict[str, Any]:
         return cluster_inventory(self.line)
@@ -192,10 +214,13 @@ class SitePlace(Place):
     def data_of(self, host: str) -> Path:
         return self.site.data_of(host)
 
-    def cut(self, host: str, peers: PartitionName) -> None:
+    def cut(self, host: str, peers: Cut) -> None:
         link, undo = self.site.hosts.link(host), self._cut.setdefault(host, [])
         inside = ["nsenter", f"--net={self.network_of(host)}"]
         match peers:
+            case "all":
+                _do("ip", "link", "set", link, "down")
+                undo.append(["ip", "link", "set", link, "up"])
             case "incoming":
                 self._limit(["tc"], link, undo)
             case "outgoing":
@@ -214,10 +239,19 @@ class SitePlace(Place):
         self.site.hosts.end(host)
         self._ended.add(host)
 
-    def signal(self, daemon: str, name: str) -> None:
-        unit = f"grampus-{self.site.tag}-{daemon}.service"
-        argv = ("systemctl", "kill", f"--signal={name}", "--kill-whom=main", unit)
-        self.run(self.daemons()[daemon], *argv)
+    def process(self, daemon: str) -> Callable[[str], None]:
+        host = self.daemons()[daemon]
+        pid = self.site.show(host, daemon, "MainPID")["MainPID"]
+
+        def send(name: str) -> None:
+            with suppress(AssertionError):  # it has ended, with its host or without
+                self.run(host, "kill", f"-{name}", pid)
+
+        return send
+
+    @property
+    def control_groups(self) -> str:
+        return f"/grampus-{self.site.tag}-"
 
     def inventory(self) -> dict[str, Any]:
         return site_inventory(self.site)
@@ -251,7 +285,13 @@ def own_place(lab: CommandLine, files: Path) -> Iterator[Place]:
     if not ON_SITE:
         yield LabPlace(lab)
         return
-    line = CommandLine(SITE)
+    with site_place(lab, CommandLine(SITE), files) as place:
+        yield place
+
+
+@contextmanager
+def site_place(lab: CommandLine, line: CommandLine, files: Path) -> Iterator[SitePlace]:
+    """A new site on the lab's cluster, gone afterwards; `files` is an empty directory."""
     machines = line.home / "machines"
     with own_site(line, LabCluster(lab), files, machines, SITE_HOSTS) as site:
         yield SitePlace(site, lab)

@@ -42,6 +42,13 @@ class Serving:
         self._close()
         self._begin()
 
+    def end_for_good(self) -> None:
+        """SIGKILL, as its machine is lost: nobody starts another one."""
+        if self._watchdog is not None:
+            self._watchdog.close()
+        self._process.kill()
+        self._process.wait(timeout=120)
+
     def hang(self) -> None:
         """SIGSTOP: it does nothing any more, and does not end."""
         self._process.send_signal(signal.SIGSTOP)

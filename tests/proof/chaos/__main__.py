@@ -10,22 +10,28 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from tests.proof.chaos.draws import Fault, draw_faults
+from tests.proof.chaos.draws import Fault, PlaceKind, draw_faults
 from tests.proof.chaos.summary import TrialResult, is_broken, render_page, summarise
-from tests.proof.chaos.trial import ChaosLab
+from tests.proof.chaos.trial import ChaosTrials
 from tests.proof.proof_lab import observe_versions, own_lab
 from tests.system.command_line import CHECKOUT, CommandLine
 from tests.system.lab_machine import LabMachine
+from tests.system.places import LabPlace, Place, site_place
+from tests.system.site_machines import joined_machine, new_home
 
-LAB = "chaos"
+LAB, SITE = "chaos", "chaotic"
 DIRECTORY = CHECKOUT / "build" / "chaos"
 DOCS = CHECKOUT / "docs" / "proof"
+_PAGES: Mapping[PlaceKind, Path] = {"lab": DOCS / "chaos.md", "site": DOCS / "chaos-site.md"}
 DEFAULT_RUNS, DEFAULT_SEED = 20, 1
 # With fewer, the page of docs/proof stays as it is.
 PUBLISHED_RUNS = 20
@@ -39,39 +45,42 @@ def main() -> int:
     try:
         runs = _number("RUNS", DEFAULT_RUNS)
         seed = _number("SEED", DEFAULT_SEED)
+        kind = _kind()
     except ValueError as error:
         say(str(error))
         return EXIT_USAGE
-    file = DIRECTORY / f"seed-{seed}.jsonl"
+    page = _PAGES[kind]
+    file = DIRECTORY / f"{page.stem}-seed-{seed}.jsonl"
     DIRECTORY.mkdir(parents=True, exist_ok=True)
     done = _load(file)[:runs]
-    faults = draw_faults(seed, runs)
+    faults = draw_faults(seed, runs, kind)
     facts: dict[str, str] = {}
     failed = 0
     if len(done) < runs:
-        with own_lab(LAB, DIRECTORY) as command_line:
-            facts = observe_versions(LabMachine(command_line, "h1"))
-            failed = _provoke_all(command_line, faults, done, file)
+        with _own_place(kind) as (place, standby):
+            facts = observe_versions(LabMachine(place.cluster, "h1"))
+            trials = ChaosTrials(place, kind, file.with_suffix(""), standby)
+            failed = _provoke_all(trials, faults, done, file)
     summary = summarise(done)
     if len(done) >= PUBLISHED_RUNS and facts:
         facts["date"] = f"{datetime.now(UTC):%Y-%m-%d} (UTC)"
-        (DOCS / "chaos.md").write_text(render_page(done, seed, facts))
-        (DOCS / "chaos.json").write_text(json.dumps([asdict(one) for one in done], indent=1) + "\n")
+        page.write_text(render_page(done, seed, facts, kind))
+        figures = [asdict(one) for one in done]
+        page.with_suffix(".json").write_text(json.dumps(figures, indent=1) + "\n")
     say(json.dumps(summary))
     return EXIT_BROKEN if failed or is_broken(summary) else 0
 
 
 def _provoke_all(
-    command_line: CommandLine, faults: list[Fault], done: list[TrialResult], file: Path
+    trials: ChaosTrials, faults: list[Fault], done: list[TrialResult], file: Path
 ) -> int:
     """Every fault after those that are done; how many could not be provoked: 0, or 1 at the end."""
-    lab = ChaosLab(command_line)
-    lab.prepare()
+    trials.prepare()
     for number, fault in enumerate(faults, 1):
         if number <= len(done):
             continue
         try:
-            trial = lab.carry_out(number, fault)
+            trial = trials.carry_out(number, fault)
         except TROUBLE as error:
             say(f"{number:4} {fault.name:22} could not be carried out: {error}")
             return 1
@@ -80,6 +89,22 @@ def _provoke_all(
             lines.write(json.dumps(asdict(trial)) + "\n")
         say(_line(trial))
     return 0
+
+
+@contextmanager
+def _own_place(kind: PlaceKind) -> Iterator[tuple[Place, CommandLine | None]]:
+    """The place, and a second machine of a site."""
+    with own_lab(LAB, DIRECTORY) as lab:
+        if kind == "lab":
+            yield LabPlace(lab), None
+            return
+        line = CommandLine(SITE, new_home(lab.home))
+        with (
+            tempfile.TemporaryDirectory() as files,
+            site_place(lab, line, Path(files)) as place,
+            joined_machine(place.site) as second,
+        ):
+            yield place, second.line
 
 
 def say(text: str) -> None:
@@ -99,6 +124,13 @@ def _load(file: Path) -> list[TrialResult]:
     if not file.exists():
         return []
     return [_TRIAL.validate_json(line) for line in file.read_text().splitlines()]
+
+
+def _kind() -> PlaceKind:
+    text = os.environ.get("GRAMPUS_CHAOS_ON") or "lab"
+    if text not in _PAGES:
+        raise ValueError(f"GRAMPUS_CHAOS_ON is '{text}': give {' or '.join(_PAGES)}.")
+    return text  # type: ignore[return-value]
 
 
 def _number(variable: str, default: int) -> int:

@@ -25,11 +25,19 @@ FaultName = Literal[
     "two-hosts-power-cut",
     "cut-off-incoming",
     "cut-off-outgoing",
+    "disk-slow",
+    "osd-hung",
+    "pool-full",
+    "power-cut-and-new-driver",
+    "power-cut-and-disk-slow",
+    "server-killed-and-osd",
+    "power-cut-and-controller-machine",
 ]
 # `moves`: runs on another host afterwards; `stays`: serves on where it is; `restarts`: is
 # interrupted, and serves again where it is; `returns`: waits, and serves again where it is once the
 # fault is healed.
 Expected = Literal["moves", "stays", "restarts", "returns"]
+PlaceKind = Literal["lab", "site"]
 
 
 @dataclass(frozen=True)
@@ -38,8 +46,14 @@ class Fault:
 
     name: FaultName
     weight: int
-    expected: Expected
+    expected: Expected  # in a lab, whose hosts have MONs and OSDs, too
     what: str
+    on_site: Expected | None = None  # of a site, whose cluster is elsewhere; None: the same
+    kinds: tuple[PlaceKind, ...] = ("lab", "site")  # where it can be provoked
+
+    def expected_in(self, kind: PlaceKind) -> Expected:
+        """What is to come of it in such a place."""
+        return self.on_site or self.expected if kind == "site" else self.expected
 
 
 FAULTS = (
@@ -82,16 +96,45 @@ FAULTS = (
         "two-hosts-power-cut",
         1,
         "returns",
-        "two of three hosts lose their power for 10 s: no majority of MONs, one copy of the data",
+        "two of three hosts lose their power: in a lab for 10 s, and no majority of MONs and one "
+        "copy of the data are left",
+        on_site="moves",
+    ),
+    Fault("disk-slow", 2, "stays", "the disk of an OSD on another host takes 20 IOPS for 10 s"),
+    Fault("osd-hung", 1, "stays", "SIGSTOP to an OSD on another host for 10 s"),
+    Fault("pool-full", 1, "returns", "the quota of the pool is reached for 10 s"),
+    Fault(
+        "power-cut-and-new-driver",
+        2,
+        "moves",
+        "the host loses its power, and volumed on the new host is killed in the failover",
+    ),
+    Fault(
+        "power-cut-and-disk-slow",
+        1,
+        "moves",
+        "the host loses its power, and the disk of an OSD elsewhere takes 50 IOPS",
+    ),
+    Fault(
+        "server-killed-and-osd", 1, "restarts", "SIGKILL to mysqld, and to an OSD on another host"
+    ),
+    Fault(
+        "power-cut-and-controller-machine",
+        1,
+        "moves",
+        "SIGKILL to the controller, which nobody starts again, then the host loses its power; a "
+        "controller on another machine takes over once this one has been silent for 30 s",
+        kinds=("site",),
     ),
 )
 BY_NAME = {fault.name: fault for fault in FAULTS}
 
 
-def draw_faults(seed: int, runs: int) -> list[Fault]:
-    """So many faults; the first ones are the same whatever `runs` is. Every kind comes early."""
+def draw_faults(seed: int, runs: int, kind: PlaceKind = "lab") -> list[Fault]:
+    """So many faults; the first ones are the same whatever `runs` is. Every one comes early."""
     random_source = random.Random(seed)  # noqa: S311 - to be drawn again, not to be secret
-    first = random_source.sample(FAULTS, len(FAULTS))
-    weights = [fault.weight for fault in FAULTS]
-    later = [random_source.choices(FAULTS, weights)[0] for _ in range(runs - len(first))]
+    faults = [fault for fault in FAULTS if kind in fault.kinds]
+    first = random_source.sample(faults, len(faults))
+    weights = [fault.weight for fault in faults]
+    later = [random_source.choices(faults, weights)[0] for _ in range(runs - len(first))]
     return [*first, *later][:runs]

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from tests.proof.chaos.bank_client import ACCOUNTS, TOTAL, read_answer, render_transfer
-from tests.proof.chaos.draws import FAULTS, FaultName, draw_faults
+from tests.proof.chaos.draws import FAULTS, Expected, FaultName, draw_faults
+from tests.proof.chaos.list_client import read_transaction, render_transaction
 from tests.proof.chaos.moments import Phases, count_late, find_outage
 from tests.proof.chaos.summary import TrialResult, is_broken, quantile, render_page, summarise
 
@@ -21,6 +22,8 @@ def trial(
     two_writers: int = 0,
     neighbour_errors: int = 0,
     wrong_totals: int = 0,
+    anomalies: int = 0,
+    expected: Expected | None = None,
 ) -> TrialResult:
     detail = {"detected_s": 3.0, "fenced_s": 4.0, "attached_s": 4.5, "serving_s": 5.0}
     return TrialResult(
@@ -29,6 +32,8 @@ def trial(
         two_writers=two_writers,
         neighbour_errors=neighbour_errors,
         wrong_totals=wrong_totals,
+        anomalies=anomalies,
+        expected=expected,
         detail=detail if moved else {},
     )
 
@@ -37,7 +42,20 @@ def test_a_seed_draws_the_same_faults_and_every_kind() -> None:
     assert draw_faults(7, 100) == draw_faults(7, 100)
     assert draw_faults(7, 20) == draw_faults(7, 100)[:20]
     assert draw_faults(7, 100) != draw_faults(8, 100)
-    assert set(draw_faults(7, len(FAULTS))) == set(FAULTS)
+    in_lab = {fault for fault in FAULTS if "lab" in fault.kinds}
+    assert set(draw_faults(7, len(in_lab))) == in_lab
+    assert set(draw_faults(7, len(FAULTS), "site")) == set(FAULTS)
+
+
+def test_what_is_expected_depends_on_the_place() -> None:
+    """A site whose hosts have no MONs and OSDs bears the loss of two of three."""
+    fault = next(one for one in FAULTS if one.name == "two-hosts-power-cut")
+    assert (fault.expected_in("lab"), fault.expected_in("site")) == ("returns", "moves")
+    moved = trial("two-hosts-power-cut", expected=fault.expected_in("site"))
+    stayed = trial("two-hosts-power-cut", moved=False, expected=fault.expected_in("site"))
+    assert (moved.is_wrong_fence, moved.is_unrecovered) == (False, False)
+    assert stayed.is_unrecovered
+    assert "GRAMPUS_CHAOS_ON=site make chaos" in render_page([moved], 1, {}, "site")
 
 
 @pytest.mark.parametrize(
@@ -49,6 +67,7 @@ def test_a_seed_draws_the_same_faults_and_every_kind() -> None:
         (trial("cut-from-controller", moved=True), "wrong_fences"),
         (trial(neighbour_errors=1), "neighbour_errors"),
         (trial(wrong_totals=1), "wrong_totals"),
+        (trial(anomalies=1), "anomalies"),
         (trial("two-hosts-power-cut", moved=True), "wrong_fences"),
         (trial(outage_s=None), "unrecovered"),
         (trial(moved=False), "unrecovered"),
@@ -113,3 +132,32 @@ def test_a_transfer_is_between_two_accounts() -> None:
         assert source != target
         assert int(source) < ACCOUNTS
         assert int(target) < ACCOUNTS
+
+
+ACTIONS = [["append", 1, 7], ["r", 2, None], ["r", 3, None]]
+
+
+def test_a_transaction_on_lists_answers_with_what_it_read() -> None:
+    sql = render_transaction(ACTIONS)
+    assert sql.count("select concat('read:'") == 2
+    assert sql.index("serializable") < sql.index("start transaction") < sql.index("insert")
+    assert sql.index("commit") < sql.index("select 'committed'")
+    answered = read_transaction("read:1,2\nread:\ncommitted\n", "", ACTIONS)
+    assert answered == ("ok", [["append", 1, 7], ["r", 2, [1, 2]], ["r", 3, []]])
+
+
+@pytest.mark.parametrize(
+    ("output", "errors", "outcome"),
+    [
+        ("", "ERROR 1213 (40001) at line 1: Deadlock found when trying to get lock", "fail"),
+        ("", "ERROR 2003 (HY000): Can't connect to MySQL server", "fail"),
+        # The connection may have been lost after the commit.
+        ("read:1\nread:\n", "ERROR 2013 (HY000) at line 1: Lost connection", "info"),
+        ("", "ERROR 1290 (HY000) at line 1: read only", "info"),
+        ("", "", "info"),
+    ],
+)
+def test_only_what_certainly_was_not_committed_has_failed(
+    output: str, errors: str, outcome: str
+) -> None:
+    assert read_transaction(output, errors, ACTIONS) == (outcome, ACTIONS)
