@@ -9,10 +9,14 @@ checker is adya (docs/adr/0056): no part of the answer is decided here.
 from __future__ import annotations
 
 import json
+import os
 import random
+import select
 import subprocess
 import threading
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,7 +73,8 @@ class ListClients:
         with self._lock:
             process, self._clients = self._clients, self._clients + 1
         everything: list[Action] = [["r", number, None] for number in range(LISTS)]
-        self._transact(process, everything)
+        with _Connection(self._client) as connection:
+            self._transact(connection, process, everything)
         with self._lock:
             return list(self._history)
 
@@ -77,10 +82,11 @@ class ListClients:
 
     def _work(self, number: int) -> None:
         source, process = random.Random(self._seed * CLIENTS + number), number  # noqa: S311
-        while not self._stop.wait(EVERY_S):
-            if self._transact(process, self._draw(source)) == "info":
-                with self._lock:
-                    process, self._clients = self._clients, self._clients + 1
+        with _Connection(self._client) as connection:
+            while not self._stop.wait(EVERY_S):
+                if self._transact(connection, process, self._draw(source)) == "info":
+                    with self._lock:
+                        process, self._clients = self._clients, self._clients + 1
 
     def _draw(self, source: random.Random) -> list[Action]:
         actions: list[Action] = []
@@ -94,28 +100,85 @@ class ListClients:
                 actions.append(["append", chosen, self._numbers])
         return actions
 
-    def _transact(self, process: int, actions: list[Action]) -> Outcome:
+    def _transact(self, connection: _Connection, process: int, actions: list[Action]) -> Outcome:
         self._note("invoke", process, actions)
-        argv = self._client.mysql_argv(
-            *("--batch", "--skip-column-names", f"--connect-timeout={CONNECT_TIMEOUT_S}"),
-            *("-e", render_transaction(actions)),
-        )
-        try:
-            ended = subprocess.run(
-                argv, capture_output=True, text=True, check=False, timeout=ANSWER_TIMEOUT_S
-            )
-        except subprocess.TimeoutExpired:
-            return self._note("info", process, actions)
-        outcome, answered = read_transaction(ended.stdout, ended.stderr, actions)
-        return self._note(outcome, process, answered)
+        output, errors = connection.ask(render_transaction(actions))
+        outcome, answered = read_transaction(output, errors, actions)
+        self._note(outcome, process, answered)
+        return outcome
 
-    def _note(self, kind: Any, process: int, actions: list[Action]) -> Any:
+    def _note(self, kind: str, process: int, actions: list[Action]) -> None:
         with self._lock:
             index = len(self._history)
             self._history.append(
                 {"index": index, "type": kind, "process": process, "f": "txn", "value": actions}
             )
-        return kind
+
+
+class _Connection:
+    """One client of MySQL, as long as it is connected: to start one takes much of a lab's CPUs."""
+
+    def __init__(self, client: RemoteClient) -> None:
+        self._argv = client.mysql_argv(
+            *("--batch", "--skip-column-names", "--unbuffered"),
+            f"--connect-timeout={CONNECT_TIMEOUT_S}",
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> _Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.communicate()
+
+    def ask(self, sql: str) -> tuple[str, str]:
+        """What the client prints, to stdout and stderr.
+
+        At an error it ends, and nothing of an open transaction is kept; the next call starts
+        another one. One that does not answer in time is left: its program is in a container, and
+        ends when it notices that nobody listens.
+        """
+        pipe = subprocess.PIPE
+        process = self._process or subprocess.Popen(
+            self._argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0
+        )
+        self._process = None
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):
+            process.stdin.write(f"{sql};\n".encode())
+        output, is_ended = _read_answer(process)
+        if not is_ended and output.endswith(f"{_COMMITTED}\n"):
+            self._process = process
+            return output, ""
+        errors = ""
+        if is_ended and process.stderr is not None:
+            errors = process.stderr.read().decode()
+        else:
+            process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+        return output, errors
+
+
+def _read_answer(process: subprocess.Popen[bytes]) -> tuple[str, bool]:
+    """What the client prints until the transaction is committed, and whether it has ended.
+
+    An answer that takes too long is not read to its end.
+    """
+    assert process.stdout is not None
+    read, until_s = b"", time.monotonic() + ANSWER_TIMEOUT_S
+    while not read.endswith(f"{_COMMITTED}\n".encode()):
+        readable, _, _ = select.select([process.stdout], [], [], max(0, until_s - time.monotonic()))
+        if not readable:
+            return read.decode(), False
+        chunk = os.read(process.stdout.fileno(), 65536)
+        if not chunk:
+            return read.decode(), True
+        read += chunk
+    return read.decode(), False
 
 
 def render_transaction(actions: Sequence[Action]) -> str:

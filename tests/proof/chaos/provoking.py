@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,9 +100,17 @@ class Faults:
             serve.hang()
         if name == "power-cut-and-controller-machine":
             serve.end_for_good()
-        known = self._find_drivers()
         mgr = self._other_mgr(hosts.victim) if name == "power-cut-and-mgr" else None
-        self._place.end(hosts.victim)
+        with ThreadPoolExecutor(1) as pool:
+            # The failover does not wait until all of the host has ended.
+            killing = (
+                pool.submit(self._kill_new_driver, self._find_drivers())
+                if name == "power-cut-and-new-driver"
+                else None
+            )
+            self._place.end(hosts.victim)
+            if killing is not None:
+                killing.result()
         if name == "two-hosts-power-cut":
             self._place.end(hosts.neighbour)
         if mgr is not None:
@@ -109,8 +118,6 @@ class Faults:
         if name == "power-cut-and-controller":
             serve.wait_for(DATABASE, "host-dead", RECOVERS_WITHIN_S)
             serve.crash()
-        if name == "power-cut-and-new-driver":
-            self._kill_new_driver(known)
 
     def _kill_new_driver(self, known: set[int]) -> None:
         """End the driver of the database on its new host as soon as it is there."""
