@@ -213,6 +213,9 @@ def test_two_machines_see_and_do_the_same(site: Site, second: Site) -> None:
         assert "already runs" in refused.stderr
         with serving(second.line) as standby:
             assert [event["kind"] for event in standby.events()] == ["standby"]
+            standby.end()
+            assert [event["kind"] for event in standby.events()] == ["standby", "stopped"]
+        with serving(second.line) as standby:
             first.end()
             wait_for(
                 lambda: standby.events()[-1]["kind"] == "started",

@@ -141,7 +141,8 @@ class JsonOutput:
 
     def error(self, error: GrampusError) -> None:
         problem = {"code": error.code, "problem": error.problem, "remedy": error.remedy}
-        _print_json({"error": problem})
+        # On one line, since it may come after events, of which each has one (`grampus serve`).
+        _print_json({"error": problem}, indent=None)
         sys.stderr.write(f"error: {error}\n")
 
 
@@ -184,8 +185,8 @@ def show_plan(output_format: OutputFormat, steps: Sequence[str]) -> None:
     make_output(output_format).text({"plan": list(steps)}, shown)
 
 
-def _print_json(document: object) -> None:
-    sys.stdout.write(json.dumps(document, indent=2, default=_plain) + "\n")
+def _print_json(document: object, *, indent: int | None = 2) -> None:
+    sys.stdout.write(json.dumps(document, indent=indent, default=_plain) + "\n")
     sys.stdout.flush()
 
 

@@ -40,6 +40,7 @@ from grampus.state.locks import hold_lock
 from grampus.state.shared_locks import HeldElsewhereError
 
 _WATCHED = "failover"  # the job that must not hang, see `service_manager.py`
+_ENDED = "Ended."
 _CONTROLLER = "controller"  # as the job of what is told of the controller itself
 # Levels of the log, and of journald (sd-daemon(3)).
 _LEVELS = {"warning": logging.WARNING, "failed": logging.ERROR}
@@ -135,7 +136,7 @@ def serve(
             left = controller.finish()
         else:
             left = []
-        text = "Ended."
+        text = _ENDED
         if left:
             text = (
                 f"Ended while working on {', '.join(left)}. The next command finishes or "
@@ -254,11 +255,18 @@ def _take_controller_lock(session: Session, stack: ExitStack, timeout_s: float) 
 
 @contextmanager
 def _standing_by(manager: ServiceManager, tell: Tell, machine: str) -> Iterator[None]:
-    """Say that the controller of another machine is waited for."""
+    """Say that the controller of another machine is waited for.
+
+    One that is ended meanwhile, as systemd ends a service, has done what it was to do.
+    """
     text = f"`grampus serve` runs on {machine}. This one takes its place when that one ends."
     tell(_CONTROLLER, ControllerEvent("", "standby", text))
-    with manager.serving(text, is_last=False):
-        yield
+    try:
+        with manager.serving(text, is_last=False):
+            yield
+    except KeyboardInterrupt:
+        tell(_CONTROLLER, ControllerEvent("", "stopped", _ENDED))
+        raise typer.Exit(0) from None
 
 
 class _Quiet(PlainProgress):

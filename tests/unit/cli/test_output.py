@@ -133,6 +133,7 @@ def test_json_is_the_document_alone(capsys: Captured) -> None:
 def test_json_error_is_a_document_and_a_sentence(capsys: Captured) -> None:
     JsonOutput().error(NotFoundError("There is no lab.", "`grampus lab up` makes one."))
     captured = capsys.readouterr()
+    assert captured.out.count("\n") == 1, "as an event of `grampus serve`"
     assert json.loads(captured.out) == {
         "error": {
             "code": "not-found",

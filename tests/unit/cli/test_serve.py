@@ -16,13 +16,14 @@ from typer.testing import CliRunner
 
 from grampus.cli.main import app
 from grampus.cli.output import OutputFormat
-from grampus.cli.serve import EventPrinter, _ending_superseded, is_journald
+from grampus.cli.serve import EventPrinter, _ending_superseded, _standing_by, is_journald
 from grampus.cli.serve_backups import BinlogWatch, Look
 from grampus.cli.serve_certificates import warn_of_expiry
 from grampus.cli.serve_flattening import flatten_due
 from grampus.cli.serve_jobs import due_jobs, settle, take_snapshots
 from grampus.cli.serve_replicas import renew_replicas
 from grampus.cli.serve_trash import empty_trash
+from grampus.cli.service_manager import ServiceManager
 from grampus.core.errors import GrampusError, RefusedError, SupersededError
 from grampus.databases.backup.backup_schedules import CarriedBackup
 from grampus.databases.clones.due_flattening import CarriedFlatten
@@ -252,6 +253,18 @@ def test_journald_is_known_by_the_stream_that_it_names(tmp_path: Path) -> None:
         assert not is_journald("", stream)
         assert not is_journald("1:1", io.StringIO())
         assert not is_journald(f"{seen.st_dev}:{seen.st_ino + 1}", stream)
+
+
+def test_a_standby_that_is_ended_has_not_failed() -> None:
+    told: list[ControllerEvent] = []
+    manager = ServiceManager({}, FakeClock())
+    with (
+        pytest.raises(typer.Exit) as ended,
+        _standing_by(manager, lambda _, event: told.append(event), "admin2"),
+    ):
+        raise KeyboardInterrupt  # SIGTERM, too
+    assert ended.value.exit_code == 0
+    assert [event.kind for event in told] == ["standby", "stopped"]
 
 
 def test_a_superseded_controller_says_so_as_an_event_and_ends() -> None:
