@@ -5,9 +5,11 @@ A look at hosts that are well costs no command, but one on each host every few s
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from grampus.core.errors import GrampusError
@@ -34,9 +36,40 @@ MONS_EVERY_S = 5.0
 # So many other hosts look for one that cannot be reached: one that is cut off itself sees nobody.
 PEERS = 2
 LOOKS_AT_ONCE = 8
-_COMMAND_TIMEOUT_S = 10.0
 # Of one look, in seconds; the next one sends packets anew. Who answers does so in milliseconds.
 _PATIENCE_S = 0.6
+# Of a command that asks places. A host that is cut off while one runs there holds up the look.
+_COMMAND_TIMEOUT_S = 1.5
+# Once a host has not answered a command for so long, other hosts look for it at the same time.
+_MANAGED_WITHIN_S = 0.7
+
+
+class AskedHost:
+    """Whether commands run on a host, asked in a thread: one that is lost takes seconds."""
+
+    def __init__(self, ask: Callable[[], bool]) -> None:
+        self._answer: Future[bool] = Future()
+        self._until_s = time.monotonic() + _MANAGED_WITHIN_S
+        threading.Thread(target=self._work, args=(ask,), daemon=True).start()
+
+    def is_managed(self, *, waits: bool = False) -> bool | None:
+        """None: it has not answered yet. Raises what asking raised; `waits` to its end."""
+        patience_s = None if waits else max(0.0, self._until_s - time.monotonic())
+        try:
+            return self._answer.result(patience_s)
+        except TimeoutError:
+            return None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the answer is there."""
+        return self._answer.done()
+
+    def _work(self, ask: Callable[[], bool]) -> None:
+        try:
+            self._answer.set_result(ask())
+        except BaseException as error:  # noqa: BLE001 - `is_managed` raises it
+            self._answer.set_exception(error)
 
 
 @dataclass
@@ -46,6 +79,7 @@ class HostMemory:
     tracks: dict[str, HostTrack] = field(default_factory=dict)
     mons: tuple[str, ...] = ()  # `ADDRESS:PORT` of each, as the cluster said when it answered last
     heard_mons_s: dict[str, float] = field(default_factory=dict)  # by host, when it last did
+    asked: dict[str, AskedHost] = field(default_factory=dict)  # hosts that are asked now
 
 
 @dataclass(frozen=True)
@@ -97,8 +131,22 @@ class HostWatch:
     # -- inside -------------------------------------------------------------------------------
 
     def _observe(self, host: str, databases: Sequence[str]) -> HostSight:
-        if self._fleet.is_reachable(host):
+        asked = self._memory.asked.get(host)
+        if asked is None or asked.is_over:
+            asked = AskedHost(lambda: self._fleet.is_reachable(host))
+            self._memory.asked[host] = asked
+        is_managed = asked.is_managed()
+        if is_managed:
             return self._observe_managed(host, databases)
+        sight = self._look_for(host, databases)
+        # Others hear it, or nobody can tell: then it matters whether it is slow, or cut off from
+        # this machine.
+        if is_managed is None and sight.symptom is None and asked.is_managed(waits=True):
+            return self._observe_managed(host, databases)
+        return sight
+
+    def _look_for(self, host: str, databases: Sequence[str]) -> HostSight:
+        """What other hosts see of one on which no command runs."""
         peers = self._peers_of(host)
         if not peers:
             return HostSight(managed=False)

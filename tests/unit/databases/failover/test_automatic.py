@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,7 @@ from grampus.databases.failover.host_watch import (
     HostWatch,
     SeenHost,
 )
+from grampus.hosts.port import CommandResult
 from tests.unit.databases.stopped_case import write_rows
 
 from .failover_world import FailoverWorld
@@ -293,3 +295,60 @@ def test_a_look_at_a_host_that_stays_suspect_ends(
     controller.look()
     assert world.clock.monotonic_s() <= SUSPECT_LOOKS * SUSPECT_EVERY_S
     assert controller.begun == []
+
+
+def _keep_waiting(
+    world: FailoverWorld, monkeypatch: pytest.MonkeyPatch, answer: Callable[[], bool]
+) -> None:
+    """Commands on h1 wait until `answer` is there; looks do not wait for them."""
+    reached = world.fleet.is_reachable
+    monkeypatch.setattr(
+        world.fleet, "is_reachable", lambda name: answer() if name == "h1" else reached(name)
+    )
+    monkeypatch.setattr("grampus.databases.failover.host_watch._MANAGED_WITHIN_S", 0.0)
+
+
+def test_other_hosts_look_for_a_host_that_keeps_a_command_waiting(
+    world: FailoverWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SSH to a lost host takes seconds to notice it."""
+    given_up = threading.Event()
+
+    def answer() -> bool:
+        given_up.wait(30)
+        return False
+
+    _keep_waiting(world, monkeypatch, answer)
+    world.lose()
+    watch = HostWatch(world.service().operations, HostMemory())
+    names = []
+    try:
+        for _ in range(SUSPECT_LOOKS):
+            names.append(watch.look()["h1"].state.name)
+            world.clock.sleep(SUSPECT_EVERY_S)
+        assert not given_up.is_set()
+    finally:
+        given_up.set()
+    assert names == ["host-suspect"] * 3 + ["host-dead"] * 2
+
+
+def test_a_slow_host_that_others_hear_is_waited_for(
+    world: FailoverWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.live_hosts["h2"].answering.add(world.service().get("demo").spec.address)
+    others_have_looked = threading.Event()
+    ask = world.hosts["h2"].run
+
+    def run(*arguments: Any, **options: Any) -> CommandResult:
+        others_have_looked.set()
+        return ask(*arguments, **options)
+
+    monkeypatch.setattr(world.hosts["h2"], "run", run)
+
+    def answer() -> bool:
+        assert others_have_looked.wait(30)
+        return True
+
+    _keep_waiting(world, monkeypatch, answer)
+    seen = HostWatch(world.service().operations, HostMemory()).look()
+    assert seen["h1"].state.name == "healthy"
