@@ -108,6 +108,11 @@ OPERATIONS = [
     _finished("db.protect", f"db protect {NAME}", back=[f"db unprotect {NAME}"]),
     _finished("db.binlog-retention", f"db set {NAME} --binlog-retention {{n}}h"),
     _finished(
+        "db.recovery-goal",
+        f"db set {NAME} --recovery-goal 5s",
+        back=[f"db set {NAME} --recovery-goal none"],
+    ),
+    _finished(
         "db.failover-mode",
         f"db set {NAME} --failover manual",
         back=[f"db set {NAME} --failover automatic"],

@@ -21,6 +21,7 @@ from grampus.cli.options import (
     LabOption,
     MaintenanceWindowOption,
     MaxLagOption,
+    RecoveryGoalOption,
     WritePathOption,
     in_lab,
 )
@@ -35,6 +36,7 @@ from grampus.databases.request import (
     CreateRequest,
     parse_failover_mode,
     parse_maintenance_window,
+    parse_recovery_goal_s,
     require_request,
 )
 from grampus.databases.server_end import ServerEnd, explain_end
@@ -156,6 +158,7 @@ def db_create(
     journal_memory: JournalMemoryOption = None,
     encrypt: EncryptOption = False,
     binlog_retention: BinlogRetentionOption = None,
+    recovery_goal: RecoveryGoalOption = None,
     failover: FailoverModeOption = None,
     maintenance_window: MaintenanceWindowOption = None,
     show_password: ShowPasswordOption = False,
@@ -181,6 +184,7 @@ def db_create(
         binlog_retention_s=None
         if binlog_retention is None
         else parse_retention_s(binlog_retention),
+        recovery_goal_s=parse_recovery_goal_s(recovery_goal or "none"),
         failover="automatic" if failover is None else parse_failover_mode(failover),
         maintenance_window=None if window is None else str(window),
         **bounds,
@@ -341,6 +345,7 @@ def database_document(view: DatabaseView) -> dict[str, Any]:
         "buffer_pool_bytes": view.record.buffer_pool_bytes,
         "protected": spec.protected,
         "failover": spec.failover,
+        "recovery_goal_s": spec.recovery_goal_s,
         "maintenance_window": spec.maintenance_window,
         "replica_of": spec.replica_of,
         "labels": spec.labels,

@@ -21,6 +21,7 @@ from grampus.cli.options import (
     LabOption,
     MaintenanceWindowOption,
     MaxLagOption,
+    RecoveryGoalOption,
     WritePathOption,
 )
 from grampus.cli.output import make_output
@@ -30,9 +31,14 @@ from grampus.core.intervals import format_interval
 from grampus.core.units import format_bytes, format_cpus, parse_bytes
 from grampus.databases.binlog_keeping.expiry import parse_retention_s
 from grampus.databases.live.decide_parameters import ParameterView, explain_risk, parse_assignment
+from grampus.databases.live.decide_recovery_goal import describe_recovery_goal
 from grampus.databases.live.live_changes import ParameterChange
 from grampus.databases.model import DatabaseSpec
-from grampus.databases.request import parse_failover_mode, parse_maintenance_window
+from grampus.databases.request import (
+    parse_failover_mode,
+    parse_maintenance_window,
+    parse_recovery_goal_s,
+)
 from grampus.databases.service import DatabaseService
 from grampus.databases.view import DatabaseView
 from grampus.volumes.write_paths import describe_safety, is_asked_for, parse_write_options
@@ -62,6 +68,7 @@ def db_set(
     max_lag: MaxLagOption = None,
     journal_memory: JournalMemoryOption = None,
     binlog_retention: BinlogRetentionOption = None,
+    recovery_goal: RecoveryGoalOption = None,
     failover: FailoverModeOption = None,
     maintenance_window: MaintenanceWindowOption = None,
     lab: LabOption = LAB_DEFAULT,
@@ -76,14 +83,15 @@ def db_set(
     assignments = [parse_assignment(text) for text in parameter or []]
     sets_path = is_asked_for(path, bounds)
     retention_s = None if binlog_retention is None else parse_retention_s(binlog_retention)
+    goal_s = None if recovery_goal is None else parse_recovery_goal_s(recovery_goal)
     mode = None if failover is None else parse_failover_mode(failover)
     window = None if maintenance_window is None else parse_maintenance_window(maintenance_window)
-    asked = (memory_bytes, cpus, *assignments, retention_s, mode, maintenance_window)
+    asked = (memory_bytes, cpus, *assignments, retention_s, mode, maintenance_window, recovery_goal)
     if not sets_path and all(one is None for one in asked):
         raise UsageError(
             "There is nothing to set.",
             "Give --memory, --cpus, --parameter, --write-path, --max-lag, --journal-memory, "
-            "--binlog-retention, --failover or --maintenance-window.",
+            "--binlog-retention, --recovery-goal, --failover or --maintenance-window.",
         )
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         live, parameters = live_settings(session), database_parameters(session)
@@ -94,9 +102,14 @@ def db_set(
             parameters.plan_set(name, key, value)
         if sets_path:
             databases.plan_write_path(name, path, **bounds)
+        if recovery_goal is not None:
+            live.plan_recovery_goal(name, goal_s)
         if retention_s is not None:
             with part_of_plan():
                 databases.set_retention(name, retention_s)
+        if recovery_goal is not None:
+            with part_of_plan():
+                live.set_recovery_goal(name, goal_s)
         if mode is not None:
             with part_of_plan():
                 databases.set_failover(name, mode)
@@ -119,6 +132,9 @@ def db_set(
     if retention_s is not None:
         kept_for = format_interval(retention_s)
         sentences.append(f"The binary logs are kept for at least {kept_for}, if there is space.")
+    if recovery_goal is not None:
+        goal = describe_recovery_goal(view.record.spec)
+        sentences.append(f"Its recovery goal is {goal}." if goal else "It has no recovery goal.")
     if mode is not None:
         sentences.append(f"Its failover is {mode}.")
     if maintenance_window is not None:

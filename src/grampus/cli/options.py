@@ -140,6 +140,15 @@ FailoverModeOption = Annotated[
         "(default of a new database: automatic), or only warns.",
     ),
 ]
+RecoveryGoalOption = Annotated[
+    str | None,
+    typer.Option(
+        "--recovery-goal",
+        metavar="TIME",
+        help="How long the server may take to recover after a crash, such as 5s (default: none). "
+        "A shorter goal means more writes.",
+    ),
+]
 MaintenanceWindowOption = Annotated[
     str | None,
     typer.Option(

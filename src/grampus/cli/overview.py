@@ -19,6 +19,7 @@ from grampus.core.intervals import format_interval
 from grampus.core.units import format_bytes, format_cpus
 from grampus.databases.growth.decide_growth import FileSystem, describe_room
 from grampus.databases.growth.growth_rule import details_of_growth
+from grampus.databases.live.decide_recovery_goal import describe_recovery_goal
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.names.events import DatabaseEvent
 from grampus.databases.overview import Overview
@@ -244,6 +245,7 @@ def pairs_of_server(
         "limits": f"{format_cpus(spec.cpus)}, {format_bytes(spec.memory_bytes)} memory",
         "buffer pool": format_bytes(view.record.buffer_pool_bytes),
         "protected": "yes" if spec.protected else "no",
+        **({"recovery goal": goal} if (goal := describe_recovery_goal(spec)) else {}),
         **({"failover": "manual"} if spec.failover == "manual" else {}),
         **(
             {"maintenance window": f"{spec.maintenance_window} UTC"}

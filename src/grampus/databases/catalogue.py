@@ -32,6 +32,7 @@ KINDS: Mapping[str, str] = {
     "db.protect": "changes:PROTECT",
     "db.resize": "changes:RESIZE",
     "db.binlog-retention": "changes:SET_RETENTION",
+    "db.recovery-goal": "live.recovery_goal:SET_RECOVERY_GOAL",
     "db.failover-mode": "changes:SET_FAILOVER",
     "db.maintenance-window": "changes:SET_WINDOW",
     "db.growth": "growth.growth_steps:SET_RULE",

@@ -45,7 +45,7 @@ from grampus.databases.model import DatabaseRecord, DatabaseSpec, DesiredState
 from grampus.databases.readiness import ensure_serving
 from grampus.databases.records import describe_facts, new_database_id
 from grampus.databases.scratch_work import ScratchWork
-from grampus.databases.settings import decide_server_settings
+from grampus.databases.settings import settings_of
 from grampus.databases.step_ports import StepPorts
 from grampus.databases.stopping import ensure_stopping
 from grampus.hosts.port import Host, HostUnreachableError, Limits
@@ -72,9 +72,7 @@ class DatabaseWork:
         spec = self._spec
         if self._ports.records.find(spec.name) is not None:
             return
-        settings = decide_server_settings(
-            spec.flavour, spec.size_bytes, spec.memory_bytes, spec.cpus
-        )
+        settings = settings_of(spec)
         self._ports.records.put(
             DatabaseRecord(
                 spec=spec,

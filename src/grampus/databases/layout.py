@@ -16,6 +16,7 @@ from grampus.databases.settings import (
     decide_server_options,
     decide_server_settings,
     render_my_cnf,
+    settings_of,
 )
 from grampus.databases.verify.decide_scratch import is_made_for_a_while
 from grampus.hosts.port import Bind, DaemonSpec, Limits
@@ -177,13 +178,7 @@ def plan_instance(
         server_id=spec.server_id,
         memory_bytes=spec.memory_bytes,
         cpus=spec.cpus,
-        settings=decide_server_settings(
-            spec.flavour,
-            spec.size_bytes,
-            spec.memory_bytes,
-            spec.cpus,
-            write_path=spec.write_path,
-        ),
+        settings=settings_of(spec),
         parameters=spec.parameters,
         is_replica=spec.replica_of is not None,
         endpoint_address=spec.endpoint_address,

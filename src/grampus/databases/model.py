@@ -87,6 +87,9 @@ class DatabaseSpec(Model):
     runtime: ServerRuntime = "container"  # what its server runs in
     # For how long its binary logs are kept for readers; None: as long as Grampus chooses.
     binlog_retention_s: int | None = None
+    # How long its server may take to recover after a crash; None: its redo log is as big as its
+    # memory and its volume allow.
+    recovery_goal_s: int | None = None
     failover: FailoverMode = "automatic"
     # When `grampus serve` may restart its server for what waits for that (`core/weekly_window.py`);
     # None: never.

@@ -99,6 +99,7 @@ class CreatePlanner:
             encryption=encryption,
             parameters=like.parameters if like else {},
             binlog_retention_s=like.binlog_retention_s if like else request.binlog_retention_s,
+            recovery_goal_s=like.recovery_goal_s if like else request.recovery_goal_s,
             failover=request.failover,
             maintenance_window=request.maintenance_window,
         )

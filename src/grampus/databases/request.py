@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from grampus.core.errors import RefusedError, UsageError, suggest
+from grampus.core.intervals import parse_timeout_s
 from grampus.core.names import MAX_NAME_LENGTH, require_name
 from grampus.core.units import GIB, MIB, TIB, format_bytes
 from grampus.core.weekly_window import WeeklyWindow, parse_weekly_window
@@ -22,6 +23,8 @@ MAX_SIZE_BYTES = 256 * TIB
 # 32 busy clients stayed alive in 256 MiB with a buffer pool of 32 MiB; below, the server dies.
 MIN_MEMORY_BYTES = 256 * MIB
 MIN_CPUS = 0.1
+# With less, a server writes pages all the time; with more, nothing is bounded.
+MIN_RECOVERY_GOAL_S, MAX_RECOVERY_GOAL_S = 3, 3600
 # The daemons of other instances are called mysqld-local-NAME and mysqld-init-NAME; golden- begins
 # the volumes that new databases are cloned from (`decide_golden`).
 _RESERVED_PREFIXES = ("local-", "init-", "golden-")
@@ -45,6 +48,7 @@ class CreateRequest:
     pool: str | None = None  # None: where new volumes go; a clone is in its source's
     encrypt: bool = False  # its volume, at rest; a clone is as its source
     binlog_retention_s: int | None = None  # None: the default; a clone is as its source
+    recovery_goal_s: int | None = None  # None: no goal; a clone is as its source
     failover: FailoverMode = "automatic"
     maintenance_window: str | None = None
 
@@ -72,6 +76,23 @@ def parse_failover_mode(text: str) -> FailoverMode:
 def parse_maintenance_window(text: str) -> WeeklyWindow | None:
     """The window in `text`, or None for `none`. Raises UsageError with code `invalid-window`."""
     return None if text.strip().lower() == "none" else parse_weekly_window(text)
+
+
+def parse_recovery_goal_s(text: str) -> int | None:
+    """Seconds of a goal such as `10s`, or None for `none`.
+
+    Raises UsageError with code `invalid-time`.
+    """
+    if text.strip().lower() == "none":
+        return None
+    goal_s = parse_timeout_s(text)
+    if not MIN_RECOVERY_GOAL_S <= goal_s <= MAX_RECOVERY_GOAL_S:
+        raise UsageError(
+            f"A server cannot have the recovery goal {text.strip()}.",
+            f"Choose {MIN_RECOVERY_GOAL_S}s to {MAX_RECOVERY_GOAL_S // 60}m, or none.",
+            code="invalid-time",
+        )
+    return goal_s
 
 
 def require_request(request: CreateRequest) -> FlavourName:

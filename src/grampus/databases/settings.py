@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from grampus.core.errors import RefusedError
 from grampus.core.units import GIB, KIB, MIB, format_bytes
-from grampus.databases.model import FlavourName
+from grampus.databases.model import DatabaseSpec, FlavourName
 from grampus.databases.option_names import option_of
 from grampus.databases.quiet_servers import QUIET_PARAMETERS
 from grampus.volumes.model import WritePath
@@ -36,6 +36,11 @@ BUFFER_POOL_OVERHEAD = 1.03  # control blocks and hash tables beside the pages
 # 512 it was ended by 32. One packet in 24 is what is allowed, one in 32 what Grampus chooses.
 MIN_PACKET_BYTES, MAX_PACKET_BYTES = 8 * MIB, 64 * MIB  # at most as the server by itself
 MIN_BUFFER_POOL_BYTES = 32 * MIB
+# What a server recovers in a second: of pages that its redo log names, which it reads one by one,
+# and of the log itself (docs/adr/0057).
+RECOVERED_PAGES_PER_S, RECOVERED_BYTES_PER_S = 1000, 20 * MIB
+PAGE_BYTES = 16 * KIB
+_MOST_DIRTY_PCT = 90.0
 PERFORMANCE_SCHEMA_FROM_BYTES = 2 * GIB
 # For a server that nobody looks after and whose binary logs nobody needs; see `binlog_keeping`. As
 # fast as a big import writes: MySQL knows no bound of space.
@@ -60,6 +65,7 @@ class ServerSettings:
     buffer_pool_chunk_bytes: int
     buffer_pool_instances: int
     redo_log_capacity_bytes: int
+    dirty_pages_pct: float  # of the buffer pool: above, the server writes changed pages at once
     log_buffer_bytes: int
     doublewrite_pages: int
     io_capacity: int
@@ -85,6 +91,7 @@ def decide_server_settings(
     cpus: float,
     *,
     write_path: WritePath = "direct",
+    recovery_goal_s: int | None = None,
 ) -> ServerSettings:
     """Settings for an instance with `memory_bytes` as a hard limit, on a volume of `size_bytes`.
 
@@ -97,10 +104,13 @@ def decide_server_settings(
     - `performance_schema` from 2 GiB on: it takes 145 to 245 MiB (measured), which in a small
       instance are worth more as buffer pool. Intel's tuning has it off altogether.
     - Redo log: twice the buffer pool and at least 256 MiB, so that pages are written seldom
-      (each costs a round trip to Ceph), but at most an eighth of the volume and 16 GiB.
+      (each costs a round trip to Ceph), but at most an eighth of the volume and 16 GiB. With a
+      recovery goal, at most what a server recovers in that time. The same holds for changed pages
+      in the buffer pool: 90 % of it is MySQL's own bound.
     - I/O capacity near what a volume of the embedded cluster delivers, 500 to 2,000 random 16 KiB
       writes a second (measured with fio); the server's default of 10,000 makes it flush in bursts
-      that a network volume cannot take.
+      that a network volume cannot take. With a recovery goal it is four times as much, since pages
+      over their bound are written at that rate.
     - Doublewrite: on, because no test proves yet that a 16 KiB page cannot be torn here. Its
       buffers take 58 MiB (measured), hence fewer pages when memory is short.
     - Dependency history of the binlog: MySQL 9.7 keeps up to 10 million rows in memory by
@@ -129,13 +139,12 @@ def decide_server_settings(
         buffer_pool_bytes=buffer_pool_bytes,
         buffer_pool_chunk_bytes=chunk_bytes,
         buffer_pool_instances=instances,
-        redo_log_capacity_bytes=_whole_mib(
-            min(size_bytes // 8, max(2 * buffer_pool_bytes, 256 * MIB), 16 * GIB)
-        ),
+        redo_log_capacity_bytes=_decide_redo_log(size_bytes, buffer_pool_bytes, recovery_goal_s),
+        dirty_pages_pct=_decide_dirty_pages_pct(buffer_pool_bytes, recovery_goal_s),
         log_buffer_bytes=_clamp(_whole_mib(memory_bytes // 64), 8 * MIB, 64 * MIB),
         doublewrite_pages=16 if memory_bytes < 512 * MIB else 128,
-        io_capacity=500,
-        io_capacity_max=2000,
+        io_capacity=500 if recovery_goal_s is None else 2000,
+        io_capacity_max=2000 if recovery_goal_s is None else 10_000,
         max_connections=max_connections,
         max_packet_bytes=_clamp(_whole_mib(memory_bytes // 32), MIN_PACKET_BYTES, MAX_PACKET_BYTES),
         max_prepared_statements=max(MIN_STATEMENTS, STATEMENTS_PER_CONNECTION * max_connections),
@@ -152,6 +161,18 @@ def decide_server_settings(
         ),
         flush_method=_decide_flush_method(flavour, write_path),
         rollback_segments=_clamp(16 * math.ceil(cpus), 32, 128),
+    )
+
+
+def settings_of(spec: DatabaseSpec) -> ServerSettings:
+    """The settings of a database's own server."""
+    return decide_server_settings(
+        spec.flavour,
+        spec.size_bytes,
+        spec.memory_bytes,
+        spec.cpus,
+        write_path=spec.write_path,
+        recovery_goal_s=spec.recovery_goal_s,
     )
 
 
@@ -182,6 +203,21 @@ def _decide_flush_method(flavour: FlavourName, write_path: WritePath) -> str:
     if flavour == "mysql" and write_path != "direct":
         return "O_DIRECT_NO_FSYNC"
     return "O_DIRECT"
+
+
+def _decide_redo_log(size_bytes: int, buffer_pool_bytes: int, recovery_goal_s: int | None) -> int:
+    capacity_bytes = min(size_bytes // 8, max(2 * buffer_pool_bytes, 256 * MIB), 16 * GIB)
+    if recovery_goal_s is not None:
+        recovered_bytes = recovery_goal_s * RECOVERED_BYTES_PER_S
+        capacity_bytes = min(capacity_bytes, recovered_bytes)
+    return _whole_mib(capacity_bytes)
+
+
+def _decide_dirty_pages_pct(buffer_pool_bytes: int, recovery_goal_s: int | None) -> float:
+    if recovery_goal_s is None:
+        return _MOST_DIRTY_PCT
+    recovered_bytes = recovery_goal_s * RECOVERED_PAGES_PER_S * PAGE_BYTES
+    return min(_MOST_DIRTY_PCT, round(100 * recovered_bytes / buffer_pool_bytes, 3))
 
 
 def _decide_buffer_pool(memory_bytes: int, cpus: float) -> tuple[int, int, int]:
@@ -385,6 +421,7 @@ def _common_options(
         "innodb_flush_neighbors": 0,
         "innodb_doublewrite": "ON",
         "innodb_adaptive_hash_index": "OFF",
+        "innodb_max_dirty_pages_pct": f"{settings.dirty_pages_pct:g}",
         "innodb_io_capacity": settings.io_capacity,
         "innodb_io_capacity_max": settings.io_capacity_max,
     }
@@ -413,6 +450,8 @@ def _mysql_options(settings: ServerSettings) -> dict[str, str | int]:
         "innodb_redo_log_capacity": settings.redo_log_capacity_bytes,
         "innodb_doublewrite_pages": settings.doublewrite_pages,
         "innodb_rollback_segments": settings.rollback_segments,
+        # After the other one: the server lowers it itself where that is below it.
+        "innodb_max_dirty_pages_pct_lwm": f"{settings.dirty_pages_pct / 9:.3g}",
         "innodb_numa_interleave": "OFF",  # a container may not set memory policies
     }
 

@@ -299,6 +299,13 @@ CASES: list[Case] = [
     make_case("backup-schedule", ReplayWorld.fill, _put_backup_schedule, "done", make=ReplayWorld),
     # -- changes of a running one
     make_case(
+        "recovery-goal",
+        _created,
+        lambda w: w.live().set_recovery_goal("demo", 5),
+        "done",
+        make=LiveWorld,
+    ),
+    make_case(
         "limits",
         _created,
         lambda w: w.live().set_limits("demo", memory_bytes=GIB, cpus=1.5),

@@ -19,7 +19,7 @@ from grampus.databases.binlog_keeping.observing import observe_logs, possible_ne
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.layout import server_daemon_name
 from grampus.databases.model import DatabaseSpec
-from grampus.databases.settings import decide_server_settings
+from grampus.databases.settings import settings_of
 from grampus.databases.step_ports import StepPorts
 
 # The server's parameter. A user who sets it decides alone.
@@ -35,7 +35,7 @@ def apply_expiry(
     """
     if EXPIRY in spec.parameters:
         return
-    settings = decide_server_settings(spec.flavour, spec.size_bytes, spec.memory_bytes, spec.cpus)
+    settings = settings_of(spec)
     share_bytes, is_replica = settings.binlog_total_bytes, spec.replica_of is not None
     expiry_s = decide_expiry_s(
         logs,

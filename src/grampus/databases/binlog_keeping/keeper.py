@@ -24,9 +24,10 @@ from grampus.databases.binlog_keeping.needs import observe_needs
 from grampus.databases.binlog_keeping.observing import observe_logs, possible_needs
 from grampus.databases.controller.due_jobs import ControllerEvent, failure_of
 from grampus.databases.growth.file_systems import Mount, observe_mounts
-from grampus.databases.growth.growth import find_mount, reserve_of, settings_of
+from grampus.databases.growth.growth import find_mount, reserve_of
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
+from grampus.databases.settings import settings_of
 
 RETENTION_EVERY_S = 30.0
 # How often a server is told again when it may delete by itself; `LEASE_S` is twice that.
@@ -223,7 +224,7 @@ def _is_asked_for(record: DatabaseRecord) -> bool:
 
 
 def _room(record: DatabaseRecord, mount: Mount) -> LogRoom:
-    settings, file_system = settings_of(record), mount.file_system
+    settings, file_system = settings_of(record.spec), mount.file_system
     low_bytes = min(2 * reserve_of(record).bare_bytes, int(file_system.size_bytes * _MAX_LOW_RATIO))
     return LogRoom(settings.binlog_total_bytes, file_system.free_bytes, low_bytes)
 

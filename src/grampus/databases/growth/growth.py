@@ -33,7 +33,7 @@ from grampus.databases.growth.growth_steps import (
 )
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
-from grampus.databases.settings import ServerSettings, decide_server_settings
+from grampus.databases.settings import settings_of
 
 MAX_RELEASE_S = 24 * 3600
 
@@ -234,23 +234,11 @@ def find_mount(
     return mount
 
 
-def settings_of(record: DatabaseRecord) -> ServerSettings:
-    """What the server's files grow by follows from them."""
-    spec = record.spec
-    return decide_server_settings(
-        spec.flavour,
-        spec.size_bytes,
-        spec.memory_bytes,
-        spec.cpus,
-        write_path=spec.write_path,
-    )
-
-
 def reserve_of(record: DatabaseRecord) -> Reserve:
     """What its server needs to finish what is under way."""
     spec = record.spec
     return decide_reserve(
-        settings_of(record),
+        settings_of(record.spec),
         (spec.parameters, record.started_parameters),
         is_replica=spec.replica_of is not None,
     )

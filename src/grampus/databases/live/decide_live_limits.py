@@ -24,6 +24,10 @@ _LIVE_OPTIONS: dict[FlavourName, tuple[str, ...]] = {
         "temptable_max_ram",
         "innodb_log_buffer_size",
         "innodb_redo_log_capacity",
+        "innodb_max_dirty_pages_pct",
+        "innodb_io_capacity_max",
+        "innodb_io_capacity",
+        "innodb_max_dirty_pages_pct_lwm",
         "binlog_transaction_dependency_history_size",
     ),
     "mariadb": (
@@ -34,6 +38,10 @@ _LIVE_OPTIONS: dict[FlavourName, tuple[str, ...]] = {
         "table_definition_cache",
         "tmp_table_size",
         "innodb_log_file_size",
+        "innodb_max_dirty_pages_pct",
+        "innodb_io_capacity_max",
+        "innodb_io_capacity",
+        "innodb_max_dirty_pages_pct_lwm",
     ),
 }
 

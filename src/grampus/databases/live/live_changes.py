@@ -18,7 +18,7 @@ from grampus.databases.administrator import (
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.kinds import DatabaseOperation
-from grampus.databases.layout import own_options, render_config, server_daemon_name
+from grampus.databases.layout import InstancePlan, own_options, render_config, server_daemon_name
 from grampus.databases.lifecycle import bring_up
 from grampus.databases.live.decide_live_limits import decide_live_options, decide_live_pool
 from grampus.databases.live.live_server import (
@@ -108,11 +108,21 @@ class LiveWork:
         administrator = self._administrator()
         if administrator is None:
             return
-        spec, plan = self._spec, self._work.plan()
-        size_bytes = decide_live_pool(plan.settings, observe_pool(administrator), spec.name)
+        plan = self._work.plan()
+        size_bytes = decide_live_pool(plan.settings, observe_pool(administrator), self._spec.name)
+        self._set_options(administrator, plan)
+        ensure_pool_size(administrator, self._ports.clock, size_bytes)
+
+    def set_options(self) -> None:
+        """All options but the pool that follow from the spec and can be changed."""
+        administrator = self._administrator()
+        if administrator is not None:
+            self._set_options(administrator, self._work.plan())
+
+    def _set_options(self, administrator: Administrator, plan: InstancePlan) -> None:
+        spec = self._spec
         options = decide_live_options(spec.flavour, own_options(plan), spec.parameters)
         ensure_options(administrator, options)
-        ensure_pool_size(administrator, self._ports.clock, size_bytes)
 
     def check(self, name: str) -> None:
         check_option_file(self._work.host(), self._work.plan(), name, self._ports.clock)
@@ -180,11 +190,13 @@ class LiveWork:
             self._work.stop_server()
             bring_up(self._ports, self._spec)
 
+    def is_running(self) -> bool:
+        """Whether the server runs."""
+        host = self._ports.fleet.host(self._spec.host)
+        return observe_daemon_state(host, server_daemon_name(self._spec.name)) == "running"
+
     def _administrator(self) -> Administrator | None:
-        administrator = administrator_of(self._ports, self._spec)
-        daemon = server_daemon_name(self._spec.name)
-        is_running = observe_daemon_state(administrator.host, daemon) == "running"
-        return administrator if is_running else None
+        return administrator_of(self._ports, self._spec) if self.is_running() else None
 
 
 def _limits_steps(ports: StepPorts, change: LimitsChange) -> list[Step]:

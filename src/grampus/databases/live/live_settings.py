@@ -7,13 +7,15 @@ from grampus.databases.administrator import administrator_of
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.layout import server_daemon_name
 from grampus.databases.live.decide_live_limits import decide_live_pool
+from grampus.databases.live.decide_recovery_goal import require_no_parameter
 from grampus.databases.live.live_changes import RESTART, SET_LIMITS, LimitsChange
 from grampus.databases.live.live_server import observe_pool
+from grampus.databases.live.recovery_goal import SET_RECOVERY_GOAL
 from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.planning import observe_machine
 from grampus.databases.request import CreateRequest, require_machine_holds, require_request
-from grampus.databases.settings import decide_server_settings, require_packet_fits
+from grampus.databases.settings import require_packet_fits, settings_of
 
 
 class LiveSettings:
@@ -78,6 +80,28 @@ class LiveSettings:
             if change is not None:
                 self._operations.run(SET_LIMITS, change)
 
+    def plan_recovery_goal(self, name: str, goal_s: int | None) -> None:
+        """Whether the database can have that goal; None: no goal.
+
+        Raises NotFoundError, RefusedError with code `not-ready` or `parameter-set`.
+        """
+        spec = self._operations.ready(name).spec
+        if goal_s is not None:
+            require_no_parameter(spec)
+
+    def set_recovery_goal(self, name: str, goal_s: int | None) -> None:
+        """Let its server recover within `goal_s` after a crash, now and from now on.
+
+        Raises what `plan_recovery_goal` raises.
+        """
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            self.plan_recovery_goal(name, goal_s)
+            spec = self._operations.ready(name).spec
+            changed = spec.model_copy(update={"recovery_goal_s": goal_s})
+            if changed != spec:
+                self._operations.run(SET_RECOVERY_GOAL, changed)
+
     def restart(self, name: str) -> None:
         """Stop the server in good order and start it, with all that waited for that.
 
@@ -104,12 +128,5 @@ class LiveSettings:
         daemon = server_daemon_name(changed.name)
         if record.desired != "running" or observe_daemon_state(host, daemon) != "running":
             return
-        settings = decide_server_settings(
-            changed.flavour,
-            changed.size_bytes,
-            changed.memory_bytes,
-            changed.cpus,
-            write_path=changed.write_path,
-        )
         running = observe_pool(administrator_of(self._operations.ports, changed))
-        decide_live_pool(settings, running, changed.name)
+        decide_live_pool(settings_of(changed), running, changed.name)
