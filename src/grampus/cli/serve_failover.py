@@ -39,7 +39,13 @@ class FailoverWatch:
 
     def run(self, session: Session) -> list[ControllerEvent]:
         """One look; failovers outlast it."""
-        return self._failovers.run(session.databases().operations, self._begin, self._report)
+        return self._failovers.run(
+            session.databases().operations,
+            self._begin,
+            self._report,
+            # A run that ends after its jobs (`--once`) decides nothing about hosts.
+            looks_again=self._patience_s is not None,
+        )
 
     def _report(self, lost: Mapping[str, HostState]) -> None:
         def work(session: Session, host: str) -> None:

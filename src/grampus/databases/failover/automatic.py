@@ -55,14 +55,22 @@ class AutomaticFailovers:
         self._reported: set[str] = set()  # lost hosts whose OSDs were reported to the MONs
 
     def run(
-        self, operations: DatabaseOperations, begin: BeginTakeovers, report: BeginReports
+        self,
+        operations: DatabaseOperations,
+        begin: BeginTakeovers,
+        report: BeginReports,
+        *,
+        looks_again: bool = True,
     ) -> list[ControllerEvent]:
-        """One look at the hosts, and a failover of each database whose host is lost.
+        """A look at the hosts, and a failover of each database whose host is lost.
+
+        While a host is suspect, others follow at once, unless `looks_again` is False: one look
+        finds no host lost.
 
         Neither failovers nor reports of OSDs hold up the next look: without a leader, MONs answer
         nobody for seconds.
         """
-        seen = self._look(operations)
+        seen = self._look(operations, SUSPECT_LOOKS if looks_again else 1)
         events: list[ControllerEvent] = []
         lost: dict[str, SeenHost] = {}
         for found in seen.values():
@@ -88,10 +96,10 @@ class AutomaticFailovers:
 
     # -- inside -------------------------------------------------------------------------------
 
-    def _look(self, operations: DatabaseOperations) -> dict[str, SeenHost]:
+    def _look(self, operations: DatabaseOperations, most: int) -> dict[str, SeenHost]:
         """A look at the hosts, repeated at once while one is suspect and none is lost."""
         watch, clock = HostWatch(operations, self._memory), operations.clock
-        for left in reversed(range(SUSPECT_LOOKS)):
+        for left in reversed(range(most)):
             began_s = clock.monotonic_s()
             seen = watch.look()
             actions = {decide_host_action(found.state) for found in seen.values()}

@@ -297,6 +297,21 @@ def test_a_look_at_a_host_that_stays_suspect_ends(
     assert controller.begun == []
 
 
+def test_one_look_alone_moves_nothing(world: FailoverWorld) -> None:
+    """That of `serve --once`."""
+    world.lose()
+    begun: list[str] = []
+
+    def begin(lost: Mapping[str, SeenHost]) -> dict[str, Takeover]:
+        begun.extend(lost)
+        return {}
+
+    failovers = AutomaticFailovers()
+    failovers.run(world.service().operations, begin, lambda _: None, looks_again=False)
+    assert begun == []
+    assert world.clock.monotonic_s() == 0
+
+
 def _keep_waiting(
     world: FailoverWorld, monkeypatch: pytest.MonkeyPatch, answer: Callable[[], bool]
 ) -> None:
