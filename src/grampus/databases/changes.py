@@ -14,14 +14,15 @@ from grampus.state.operations import Step
 from grampus.volumes.write_paths import describe_written, journal_memory_of
 
 
+def record_step(ports: StepPorts, spec: DatabaseSpec, what: str) -> Step:
+    """The step that records the changed spec; `what` ends the sentence "Record that"."""
+    return Step("record", f"Record that {what}", lambda: ports.records.change(spec.name, spec=spec))
+
+
 def _protect_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
     word = "protected" if spec.protected else "not protected"
     return [
-        Step(
-            "record",
-            f"Record that {spec.name} is {word}",
-            lambda: ports.records.change(spec.name, spec=spec),
-        ),
+        record_step(ports, spec, f"{spec.name} is {word}"),
         Step(
             "metadata",
             "Record it in the metadata of the image",
@@ -38,11 +39,7 @@ def _resize_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
             f"Grow the volume to {size}",
             lambda: ports.volumes.ensure_size(spec.name, spec.size_bytes),
         ),
-        Step(
-            "record",
-            f"Record that {spec.name} has {size}",
-            lambda: ports.records.change(spec.name, spec=spec),
-        ),
+        record_step(ports, spec, f"{spec.name} has {size}"),
         Step(
             "metadata",
             "Record it in the metadata of the image",
@@ -107,11 +104,7 @@ def _retention_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
     kept = spec.binlog_retention_s
     said = "for the default time" if kept is None else f"for {format_interval(kept)}"
     return [
-        Step(
-            "record",
-            f"Record that {spec.name} keeps binary logs {said}",
-            lambda: ports.records.change(spec.name, spec=spec),
-        ),
+        record_step(ports, spec, f"{spec.name} keeps binary logs {said}"),
         Step(
             "server",
             "Set the retention of binary logs in the server",
@@ -121,25 +114,13 @@ def _retention_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
 
 
 def _failover_mode_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
-    return [
-        Step(
-            "record",
-            f"Record that the failover of {spec.name} is {spec.failover}",
-            lambda: ports.records.change(spec.name, spec=spec),
-        )
-    ]
+    return [record_step(ports, spec, f"the failover of {spec.name} is {spec.failover}")]
 
 
 def _window_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
     window = spec.maintenance_window
     said = "no maintenance window" if window is None else f"the maintenance window {window} UTC"
-    return [
-        Step(
-            "record",
-            f"Record that {spec.name} has {said}",
-            lambda: ports.records.change(spec.name, spec=spec),
-        )
-    ]
+    return [record_step(ports, spec, f"{spec.name} has {said}")]
 
 
 PROTECT = DatabaseOperation(

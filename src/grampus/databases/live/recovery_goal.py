@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from grampus.databases.administrator import passing_over_refusals
+from grampus.databases.changes import record_step
 from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.live.decide_recovery_goal import describe_recovery_goal
 from grampus.databases.live.live_changes import LiveWork
@@ -15,11 +16,7 @@ def _steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
     goal = describe_recovery_goal(spec)
     said = "no recovery goal" if goal is None else f"the recovery goal {goal}"
     return [
-        Step(
-            "record",
-            f"Record that {spec.name} has {said}",
-            lambda: ports.records.change(spec.name, spec=spec),
-        ),
+        record_step(ports, spec, f"{spec.name} has {said}"),
         Step(
             "server",
             "Set its redo log and changed pages in the server",
