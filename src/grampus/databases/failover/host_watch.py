@@ -38,8 +38,10 @@ PEERS = 2
 LOOKS_AT_ONCE = 8
 # Of one look, in seconds; the next one sends packets anew. Who answers does so in milliseconds.
 _PATIENCE_S = 0.6
-# Of a command that asks places. A host that is cut off while one runs there holds up the look.
-_COMMAND_TIMEOUT_S = 1.5
+# Of a command that asks places: on a busy host it takes a second and more. A host that is cut off
+# while it is asked for MONs holds up the look, and what it cannot say is no sign; without an answer
+# from another host a look tells nothing.
+_MONS_TIMEOUT_S, _PEERS_TIMEOUT_S = 1.5, 5.0
 # Once a host has not answered a command for so long, other hosts look for it at the same time.
 _MANAGED_WITHIN_S = 0.7
 
@@ -157,7 +159,8 @@ class HostWatch:
         own_mons = [mon for mon in mons if self._is_at(mon, host)]
         places = [*self._places_of(host, databases), *own_mons]
         with ThreadPoolExecutor(len(peers)) as pool:
-            asked = pool.map(lambda peer: _probe(peer, [*dict.fromkeys([*places, *mons])]), peers)
+            all_places = [*dict.fromkeys([*places, *mons])]
+            asked = pool.map(lambda peer: _probe(peer, all_places, _PEERS_TIMEOUT_S), peers)
             looks = [look for look in asked if look]
         return HostSight(
             managed=False,
@@ -194,7 +197,7 @@ class HostWatch:
             return HostSight(managed=True)  # nobody knows where the MONs are
         # A MON on the host itself is no sign that the host reaches the cluster.
         others = [mon for mon in memory.mons if not self._is_at(mon, host)]
-        answers = _probe(self._fleet.host(host), others)
+        answers = _probe(self._fleet.host(host), others, _MONS_TIMEOUT_S)
         # What cannot be asked is no sign that the host is cut off.
         if not answers or has_heard(answers, others):
             memory.heard_mons_s[host] = now_s
@@ -219,10 +222,10 @@ class HostWatch:
         return True
 
 
-def _probe(host: Host, places: Sequence[str]) -> Mapping[str, PlaceAnswer]:
+def _probe(host: Host, places: Sequence[str], timeout_s: float) -> Mapping[str, PlaceAnswer]:
     """What `places` answer to the host; nothing when the host cannot be asked."""
     try:
-        asked = host.run(probe_argv(places, _PATIENCE_S), check=False, timeout_s=_COMMAND_TIMEOUT_S)
+        asked = host.run(probe_argv(places, _PATIENCE_S), check=False, timeout_s=timeout_s)
     except GrampusError:
         return {}
     return parse_probe(asked.stdout)
