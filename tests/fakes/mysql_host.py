@@ -24,7 +24,7 @@ from grampus.databases.copied_server import LOOK_SQL
 from grampus.databases.endpoints.endpoint_work import HAPROXY
 from grampus.databases.instance import AWAIT_LISTENING
 from grampus.databases.layout import VOLUME_IN_DAEMON
-from grampus.databases.readiness import READY_SQL
+from grampus.databases.readiness import OPEN_PIPE, READY_SQL
 from grampus.databases.stopping import DISMISS
 from grampus.databases.tls.certificate_steps import render_reload_sql
 from grampus.databases.upgrades.upgrade_steps import SLOW_SHUTDOWN
@@ -41,6 +41,7 @@ from tests.fakes.pools_and_images import OLD_IMAGE
 _CHANGES = ("CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "SET DEFAULT ROLE")
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 OPENED_BY = "opened-by"  # of a data directory: the last version that served it, where that counts
+A_PIPE = "a named pipe"
 MEMINFO = PurePosixPath("/proc/meminfo")
 _RELOADS = {render_reload_sql("mysql"), render_reload_sql("mariadb")}
 
@@ -53,6 +54,8 @@ class MysqlDaemon(FakeDaemon):
     shown: str = ""  # the certificate that it has read
     proxy: FakeHaproxy | None = None
     super_read_only: bool | None = None  # as a statement set it; None: as in its option file
+    waits_at: PurePosixPath | None = None  # the pipe that is its init file: it lets nobody in
+    is_stuck: bool = False  # in its recovery, for ever
 
     def is_trusted_by(self, authorities: str) -> bool:
         """Whether who trusts these authorities takes the server for what it is."""
@@ -86,6 +89,8 @@ class MysqlHost(FakeHost):
         self.reset: list[str] = []  # places whose connections were reset
         self.answering: set[str] = set()  # addresses where somebody listens, as seen from here
         self.busy_ports: set[int] = set()  # at which other programs of the host listen
+        self.needed_pool_bytes = 0  # for a recovery, until one has ended
+        self.redo_log_bytes = 0
         self.closed: list[str] = []  # places whose listening sockets were closed
         self._certificates = 0
 
@@ -115,6 +120,8 @@ class MysqlHost(FakeHost):
     ) -> tuple[int, str]:
         if DISMISS in argv:
             return self._shut_down(stdin, daemon)
+        if daemon is not None and (daemon.waits_at is not None or daemon.is_stuck):
+            return 1, "ERROR 2003 (HY000): Can't connect to MySQL server (110)"
         if is_admin_client(argv, "secrets"):
             return self._secret_statements(stdin, daemon)
         if argv[-2:] == ["--execute", "DO 0"]:  # as `identity` tries a login
@@ -193,7 +200,14 @@ class MysqlHost(FakeHost):
                 return int(argv[-2] not in self.answering), ""
             case "python3" if argv[2] == AWAIT_LISTENING:
                 self.silent_looks -= 1
-                return int(self.silent_looks >= 0), ""
+                is_stuck = any(daemon.is_stuck for daemon in self.daemons.values())
+                return int(self.silent_looks >= 0 or is_stuck), ""
+            case "python3" if argv[2] == OPEN_PIPE:
+                return self._open_pipe(PurePosixPath(argv[3])), ""
+            case "du":
+                return 0, f"{self.redo_log_bytes}\t{argv[-1]}\n"
+            case "mkfifo":
+                self.files[PurePosixPath(argv[-1])] = FakeFile(A_PIPE)
             case "python3":  # as `probe_argv` asks several places at once
                 return 0, "\n".join(f"{one} {self._answer_at(one)}" for one in argv[4:])
             case "ss" if "--listening" in argv:
@@ -204,6 +218,8 @@ class MysqlHost(FakeHost):
                 return 0, "".join(map(_listening, sorted(self._ports_in_use())))
             case "true":  # as a host is woken
                 pass
+            case "test" if argv[1] == "-p":
+                return int(PurePosixPath(argv[2]) not in self.files), ""
             case "test":
                 return int(self.lacks_haproxy), ""
             case "openssl" if "subjectAltName" in argv:
@@ -219,6 +235,21 @@ class MysqlHost(FakeHost):
             case _:
                 raise AssertionError(f"a command that no host was told of: {argv}")
         return 0, ""
+
+    def _open_pipe(self, pipe: PurePosixPath) -> int:
+        if pipe not in self.files:
+            return 0
+        readers = [
+            daemon
+            for daemon in self.daemons.values()
+            if isinstance(daemon, MysqlDaemon) and daemon.waits_at == pipe
+        ]
+        if not any(reader.state == "running" for reader in readers):
+            return 1
+        for reader in readers:
+            reader.waits_at = None
+        del self.files[pipe]
+        return 0
 
     def _answer_at(self, place: str) -> str:
         address = place.partition(":")[0]
@@ -316,6 +347,12 @@ class MysqlHost(FakeHost):
         if _is_unreachable(daemon) and self.upgrade_failure:
             daemon.state = "stopped"
             daemon.log = self.upgrade_failure
+        if self.needed_pool_bytes > _pool_bytes(config, daemon.spec.argv):
+            daemon.is_stuck = True
+            daemon.log = "[Warning] [MY-011959] [InnoDB] Difficult (5000 search iterations)!"
+            return
+        self.needed_pool_bytes = 0
+        daemon.log = daemon.log or "[System] [MY-010931] [Server] ready for connections."
         for option in daemon.spec.argv:
             if option.startswith("--init-file="):  # it runs before anybody is let in
                 self._run_init_file(daemon, PurePosixPath(option.partition("=")[2]))
@@ -337,6 +374,9 @@ class MysqlHost(FakeHost):
 
     def _run_init_file(self, daemon: MysqlDaemon, path: PurePosixPath) -> None:
         """A statement that fails stops neither the file nor the server."""
+        if self.files[path].content == A_PIPE:
+            daemon.waits_at = path
+            return
         known = self.files[_binds(daemon.spec)[0] / "data" / "accounts"]
         failing = self.failing_statement
         statements = [
@@ -479,6 +519,13 @@ def _listening(port: int) -> str:
 
 def _version(daemon: MysqlDaemon) -> str:
     return "8.4.3" if daemon.spec.image == OLD_IMAGE else "9.7.4"
+
+
+def _pool_bytes(config: str, argv: Sequence[str]) -> int:
+    """The buffer pool that a server starts with."""
+    option = "--innodb-buffer-pool-size="
+    given = [word.removeprefix(option) for word in argv if word.startswith(option)]
+    return int(given[-1] if given else _option(config, "innodb_buffer_pool_size"))
 
 
 def _is_unreachable(daemon: MysqlDaemon) -> bool:

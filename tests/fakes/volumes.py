@@ -98,12 +98,16 @@ class FakeVolumes:
         self.measured: list[str] = []  # whose snapshots were measured
         self.measure_failure = ""  # why they cannot be
 
-    def drop_flushes(self, name: str) -> None:
+    def drop_flushes(self, name: str) -> bool:
         self._fuse.burn()
-        assert self._image(name).record.attachment is not None
+        record = self._image(name).record
+        assert record.attachment is not None
+        if record.spec.write_path == "direct":
+            return False
         self.unflushed.add(name)
         self.dropped_flushes.append(name)
         self._fuse.burn()
+        return True
 
     def ensure_flushed(self, name: str) -> None:
         self._fuse.burn()

@@ -72,6 +72,7 @@ LANES = (
             "guest_runs",  # exhaustive
             "fio_on_images",  # 70
             "backup_places",  # 65
+            "archiving",  # 95
             "certificates",  # 65
             "live_changes",  # 60
             "snapshots",  # 45
@@ -102,7 +103,6 @@ LANES = (
             "read_endpoints",  # 160
             "day_two_names",  # 140
             "migrate",  # 110
-            "archiving",  # 95
             "site_hosts",  # 160, and its hosts' image
             "backup",  # 90
             "replicas",  # 75

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 from grampus.core.errors import GrampusError, NotFoundError
 from grampus.core.meanwhile import meanwhile
+from grampus.core.units import format_bytes
 from grampus.databases.account_upgrade import ensure_accounts
 from grampus.databases.accounts import decide_user_name
 from grampus.databases.administrator import administrator_of
@@ -26,10 +27,10 @@ from grampus.databases.copied_server import complete_copied_server
 from grampus.databases.credentials import Authority, render_option_file
 from grampus.databases.host_addresses import give_address, take_address
 from grampus.databases.instance import (
+    RECOVERY_STUCK,
     ensure_certificates_first,
     ensure_files,
     ensure_initialised,
-    observe_daemon_state,
 )
 from grampus.databases.kept_certificates import keep_certificates
 from grampus.databases.layout import (
@@ -42,7 +43,7 @@ from grampus.databases.layout import (
 )
 from grampus.databases.left_instances import note_left_volume, note_lost_host
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, DesiredState
-from grampus.databases.readiness import ensure_serving
+from grampus.databases.readiness import ensure_pipe, ensure_serving, has_pipe
 from grampus.databases.records import describe_facts, new_database_id
 from grampus.databases.scratch_work import ScratchWork
 from grampus.databases.settings import settings_of
@@ -299,9 +300,20 @@ class DatabaseWork:
 
     def serve(self) -> None:
         plan = self.plan()
-        self._note_start(plan)
+        waits = self._begin_unflushed(plan)
         password = self._ports.credentials.load(self._spec.name).admin_password
-        version = ensure_serving(self.host(), plan, password, self._ports.clock)
+
+        def start() -> str:
+            return ensure_serving(
+                self.host(),
+                _hurried(plan),
+                password,
+                self._ports.clock,
+                before_clients=self._flush if waits else None,
+            )
+
+        version = self._or_with_more_memory(plan, start)
+        self._ensure_unhurried(plan)
         ensure_accounts(self._ports, self._spec)
         support_applications(self._ports, self._spec)
         self._note_served(plan, version)
@@ -314,12 +326,11 @@ class DatabaseWork:
         `finish_serving_as_new` (ADR 53).
         """
         plan = self.plan()
-        self._note_start(plan)
-        if is_new and observe_daemon_state(self.host(), plan.daemon) != "running":
+        if self._note_start(plan) and is_new:
             self._ports.volumes.drop_flushes(self._spec.name)
         begin_serving_as_new(
             self.host(),
-            replace(plan, cpus=max(plan.cpus, SWITCH_CPUS)),
+            _hurried(plan),
             self._ports.credentials.load(self._spec.name),
             self._ports.clock,
             makes_accounts=makes_accounts,
@@ -330,16 +341,21 @@ class DatabaseWork:
         cloned from, and all its accounts."""
         plan = self.plan()
         password = self._ports.credentials.load(self._spec.name).admin_password
-        version = finish_serving_as_new(self.host(), plan, password, self._ports.clock)
+
+        def finish() -> str:
+            return finish_serving_as_new(self.host(), plan, password, self._ports.clock)
+
+        def begin_again() -> None:
+            self.begin_serving_as_new(makes_accounts=False, is_new=False)
+
+        version = self._or_with_more_memory(plan, finish, begin_again)
         # Each look takes a client, which somebody who waits for a new database would wait for.
         if not is_new:
             complete_copied_server(self._ports, self._spec)
-        if plan.cpus < SWITCH_CPUS and not plan.is_bare:
-            limits = Limits(cpus=plan.cpus, memory_bytes=plan.memory_bytes)
-            self.host().set_limits(plan.daemon, limits)
+        self._ensure_unhurried(plan)
         self._note_served(plan, version)
         ensure_started_expiry(self._ports, self._spec)
-        self._ports.volumes.ensure_flushed(self._spec.name)
+        self._flush()
 
     def stop_server(self) -> None:
         try:
@@ -349,6 +365,11 @@ class DatabaseWork:
             if error.code not in ("daemon-absent", "secrets-missing", "timeout"):
                 raise
         self.host().ensure_daemon_absent(self._names().daemon)
+
+    def end_server(self) -> None:
+        """As `stop_server`, also while it recovers."""
+        self.stop_server()
+        self.stop_initialise()
 
     def kill_server(self) -> None:
         self.host().ensure_daemon_absent(self._names().daemon, kill=True)
@@ -376,12 +397,56 @@ class DatabaseWork:
             ScratchWork(self._ports, scratch).remove()
             self._ports.records.remove_scratch(self._spec.name)
 
-    def _note_start(self, plan: InstancePlan) -> None:
-        if observe_daemon_state(self.host(), plan.daemon) != "running":
-            # Before the start: if that is cut off, the next one notes its own.
-            self._ports.records.change(
-                self._spec.name, started_parameters=dict(self._spec.parameters)
-            )
+    def _or_with_more_memory(
+        self,
+        plan: InstancePlan,
+        start: Callable[[], str],
+        begin_again: Callable[[], None] = lambda: None,
+    ) -> str:
+        """What `start` answers; a server that cannot recover in its memory recovers first."""
+        try:
+            return start()
+        except GrampusError as error:
+            if error.code != RECOVERY_STUCK:
+                raise
+            self._ports.progress.note(f"{error.problem} It recovers with more memory first.")
+        stuck = import_module("grampus.databases.stuck_recovery")  # few starts need it
+        pool_bytes = stuck.recover_with_more_memory(self.host(), plan, self._ports.clock)
+        size = format_bytes(pool_bytes)
+        self._ports.progress.note(f"{plan.database} has recovered in a buffer pool of {size}.")
+        begin_again()
+        return start()
+
+    def _begin_unflushed(self, plan: InstancePlan) -> bool:
+        """Whether the server lets nobody in yet, because its volume is not flushed (ADR 58)."""
+        if not self._note_start(plan):
+            return has_pipe(self.host(), plan)
+        # A replica follows its primary from the start, which may forget what it was given.
+        waits = not plan.is_replica and self._ports.volumes.drop_flushes(self._spec.name)
+        ensure_pipe(self.host(), plan, wanted=waits)
+        return waits
+
+    def _ensure_unhurried(self, plan: InstancePlan) -> None:
+        """The limits that the server has once somebody uses it."""
+        if _hurried(plan) != plan and not plan.is_bare:
+            limits = Limits(cpus=plan.cpus, memory_bytes=plan.memory_bytes)
+            self.host().set_limits(plan.daemon, limits)
+
+    def _flush(self) -> None:
+        self._ports.volumes.ensure_flushed(self._spec.name)
+
+    def _note_start(self, plan: InstancePlan) -> bool:
+        """Whether the server is to be started, which is noted before.
+
+        If the start is cut off, the next one notes its own.
+        """
+        daemons = {one.name: one.state for one in self.host().observe_daemons()}
+        if daemons.get(plan.daemon) == "running":
+            return False
+        if plan.init_daemon in daemons:  # of a recovery that was cut off: it has the files open
+            self.stop_initialise()
+        self._ports.records.change(self._spec.name, started_parameters=dict(self._spec.parameters))
+        return True
 
     def _note_served(self, plan: InstancePlan, version: str) -> None:
         self._ports.records.change(
@@ -406,6 +471,11 @@ class DatabaseWork:
     def _names(self) -> InstancePlan:
         """The plan for its names alone: good while the volume is away."""
         return plan_instance(self._spec, self.host().data_dir, PurePosixPath("/nonexistent"))
+
+
+def _hurried(plan: InstancePlan) -> InstancePlan:
+    """The instance with what its server gets while it starts."""
+    return replace(plan, cpus=max(plan.cpus, SWITCH_CPUS))
 
 
 def discard(_value: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pathlib import PurePosixPath
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError
 from grampus.core.shell import in_one_shell
+from grampus.core.units import format_bytes
 from grampus.databases.accounts import render_accounts_sql
 from grampus.databases.certificates import ensure_certificates
 from grampus.databases.credentials import Authority, Credentials, render_option_file
@@ -38,6 +40,11 @@ ASK_EVERY_S, LOOK_EVERY_S = 0.2, 0.05
 # whether the server has ended, which takes CPU time from one that starts; after every third one it
 # is asked whatever is seen.
 LOOK_S, ASKED_EACH_LOOK = 2.0, 3
+# "Difficult to find free blocks in the buffer pool (N search iterations)" (MySQL 9.7.4): one
+# iteration is 10 ms, in which a thread finds no page that it can have.
+_WAITS = re.compile(r"\[MY-011959\].*\((\d+) search iterations\)")
+_STUCK_ITERATIONS = 1000
+RECOVERY_STUCK = "recovery-stuck"
 # Arguments: what Linux writes of the socket, and for how many seconds to look. In one process: one
 # each 50 ms took a tenth of the CPUs that the server starts with.
 AWAIT_LISTENING = """
@@ -174,6 +181,22 @@ def require_running(host: Host, plan: InstancePlan, daemon: str) -> None:
         )
 
 
+def is_stuck(log: str) -> bool:
+    """Whether the end of a server's log says that it has waited long for a free page, in vain."""
+    return any(int(found[1]) >= _STUCK_ITERATIONS for found in _WAITS.finditer(log))
+
+
+def require_recovering(host: Host, plan: InstancePlan, daemon: str) -> None:
+    """Raise GrampusError with code `recovery-stuck` for a server whose recovery will not end."""
+    if is_stuck(host.daemon_log(daemon)):
+        raise GrampusError(
+            f"The server of {plan.database} cannot recover from its crash in a buffer pool of "
+            f"{format_bytes(plan.settings.buffer_pool_bytes)}: its redo log needs more.",
+            f"Give it more memory, then start it: `grampus db set {plan.database} --memory SIZE`.",
+            code=RECOVERY_STUCK,
+        )
+
+
 def await_server(
     clock: Clock,
     host: Host,
@@ -185,13 +208,19 @@ def await_server(
     """Ask `answered` until it holds; of a server that `listens`, as soon as somebody does.
 
     To ask a server takes a client, which takes the CPU that the server starts with; to see whether
-    it listens takes none. Raises GrampusError with code `timeout`, and what `answered` raises.
+    it listens takes none. Raises GrampusError with code `timeout`, and `recovery-stuck` for a
+    server that `listens`, and what `answered` raises.
     """
     looks = itertools.count(1)
 
     def is_over() -> bool:
-        if not listens or observe_listening(host, plan) or next(looks) % ASKED_EACH_LOOK == 0:
+        if not listens or observe_listening(host, plan):
             return answered()
+        if next(looks) % ASKED_EACH_LOOK == 0:
+            if answered():
+                return True
+            require_recovering(host, plan, plan.daemon)
+            return False
         require_running(host, plan, plan.daemon)
         return False
 
@@ -211,15 +240,18 @@ def observe_listening(host: Host, plan: InstancePlan) -> bool:
     A look that takes too long has seen nobody: on a machine that stands still for a while, the
     next one is to see more, and only the end of the whole wait is a failure.
     """
-    place = render_listening(plan.address, plan.port)
-    argv = ["python3", "-c", AWAIT_LISTENING, place, str(LOOK_S)]
+    return look(host, AWAIT_LISTENING, render_listening(plan.address, plan.port))
+
+
+def look(host: Host, program: str, subject: str) -> bool:
+    """Whether the Python program, which gets its subject and LOOK_S, succeeds within that time."""
+    argv = ["python3", "-c", program, subject, str(LOOK_S)]
     try:
-        listening = host.run(argv, check=False, timeout_s=LOOK_S + 10.0)
+        return host.run(argv, check=False, timeout_s=LOOK_S + 10.0).returncode == 0
     except GrampusError as error:
         if error.code != "timeout":
             raise
         return False
-    return listening.returncode == 0
 
 
 def render_listening(address: str, port: int) -> str:

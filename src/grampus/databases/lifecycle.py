@@ -64,7 +64,7 @@ def bring_up_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
         ),
         Step("files", "Write configuration", work.files),
         Step("address", work.giving, work.give_address, work.take_address),
-        Step("serve", f"Start the {spec.flavour} server", work.serve, work.stop_server),
+        Step("serve", f"Start the {spec.flavour} server", work.serve, work.end_server),
         Step("finish", "Record its version", work.finish),
     ]
 

@@ -149,6 +149,14 @@ def decide_server_id(address: str) -> int:
     return int(ipaddress.IPv4Address(address))
 
 
+def parse_memory_available(meminfo: str) -> int:
+    """Bytes from the text of /proc/meminfo (proc(5), in KiB); 0 when it does not say."""
+    for line in meminfo.splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
 def parse_memory_total(meminfo: str) -> int:
     """Bytes of memory of a machine, from the text of its /proc/meminfo (proc(5), in KiB)."""
     match = re.search(r"^MemTotal:\s+(\d+) kB$", meminfo, re.MULTILINE)

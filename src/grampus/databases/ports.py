@@ -71,10 +71,11 @@ class VolumePort(Protocol):
         """The volume as a mounted file system on `host`. Raises NotFoundError."""
         ...
 
-    def drop_flushes(self, name: str) -> None:
+    def drop_flushes(self, name: str) -> bool:
         """Have flushes of the attached volume answered at once, until `ensure_flushed`.
 
-        For one that is removed if its operation does not reach its end. Raises NotFoundError.
+        For as long as nobody relies on them (ADR 53, 58). False: it goes on to flush. Raises
+        NotFoundError.
         """
         ...
 

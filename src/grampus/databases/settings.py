@@ -41,6 +41,10 @@ MIN_BUFFER_POOL_BYTES = 32 * MIB
 RECOVERED_PAGES_PER_S, RECOVERED_BYTES_PER_S = 1000, 20 * MIB
 PAGE_BYTES = 16 * KIB
 _MOST_DIRTY_PCT = 90.0
+# After a crash MySQL keeps the redo log that it applies in the buffer pool, where it takes 2.3
+# times its size (sysbench's update_index), and may never end if that leaves no room for pages
+# (docs/adr/0059).
+RECOVERED_IN_POOL = 3
 PERFORMANCE_SCHEMA_FROM_BYTES = 2 * GIB
 # For a server that nobody looks after and whose binary logs nobody needs; see `binlog_keeping`. As
 # fast as a big import writes: MySQL knows no bound of space.
@@ -103,8 +107,9 @@ def decide_server_settings(
       because the server would round up.
     - `performance_schema` from 2 GiB on: it takes 145 to 245 MiB (measured), which in a small
       instance are worth more as buffer pool. Intel's tuning has it off altogether.
-    - Redo log: twice the buffer pool and at least 256 MiB, so that pages are written seldom
-      (each costs a round trip to Ceph), but at most an eighth of the volume and 16 GiB. With a
+    - Redo log: a third of the buffer pool, so that a recovery fits into it (ADR 59). MariaDB's is
+      twice the pool and at least 256 MiB, so that pages are written seldom (each costs a round
+      trip to Ceph). Both are at most an eighth of the volume and 16 GiB. With a
       recovery goal, at most what a server recovers in that time. The same holds for changed pages
       in the buffer pool: 90 % of it is MySQL's own bound.
     - I/O capacity near what a volume of the embedded cluster delivers, 500 to 2,000 random 16 KiB
@@ -139,7 +144,9 @@ def decide_server_settings(
         buffer_pool_bytes=buffer_pool_bytes,
         buffer_pool_chunk_bytes=chunk_bytes,
         buffer_pool_instances=instances,
-        redo_log_capacity_bytes=_decide_redo_log(size_bytes, buffer_pool_bytes, recovery_goal_s),
+        redo_log_capacity_bytes=_decide_redo_log(
+            flavour, size_bytes, buffer_pool_bytes, recovery_goal_s
+        ),
         dirty_pages_pct=_decide_dirty_pages_pct(buffer_pool_bytes, recovery_goal_s),
         log_buffer_bytes=_clamp(_whole_mib(memory_bytes // 64), 8 * MIB, 64 * MIB),
         doublewrite_pages=16 if memory_bytes < 512 * MIB else 128,
@@ -205,8 +212,13 @@ def _decide_flush_method(flavour: FlavourName, write_path: WritePath) -> str:
     return "O_DIRECT"
 
 
-def _decide_redo_log(size_bytes: int, buffer_pool_bytes: int, recovery_goal_s: int | None) -> int:
-    capacity_bytes = min(size_bytes // 8, max(2 * buffer_pool_bytes, 256 * MIB), 16 * GIB)
+def _decide_redo_log(
+    flavour: FlavourName, size_bytes: int, buffer_pool_bytes: int, recovery_goal_s: int | None
+) -> int:
+    useful_bytes = max(2 * buffer_pool_bytes, 256 * MIB)
+    if flavour == "mysql":
+        useful_bytes = buffer_pool_bytes // RECOVERED_IN_POOL
+    capacity_bytes = min(size_bytes // 8, useful_bytes, 16 * GIB)
     if recovery_goal_s is not None:
         recovered_bytes = recovery_goal_s * RECOVERED_BYTES_PER_S
         capacity_bytes = min(capacity_bytes, recovered_bytes)

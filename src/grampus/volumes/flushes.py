@@ -1,4 +1,4 @@
-"""Flushes of volumes that nobody relies on yet (ADR 53).
+"""Flushes of volumes that nobody relies on yet (ADR 53, 58).
 
 The volume's lock is held by the caller.
 """
@@ -18,15 +18,16 @@ class Flushes:
         self._fleet = fleet
         self._attacher = attacher
 
-    def drop(self, name: str) -> None:
+    def drop(self, name: str) -> bool:
         """As `VolumeService.drop_flushes`."""
         record = self._records.get(name)
         driven = self._attacher.driver_of(record)
         # A volume that keeps no order without flushes would be damaged by a crash.
         if driven is None or record.attachment is None or record.spec.write_path == "direct":
-            return
+            return False
         host = self._fleet.host(record.attachment.host)
         driven[0].drop_flushes(host, record.attachment.device)
+        return True
 
     def ensure_done(self, name: str) -> None:
         """As `VolumeService.ensure_flushed`."""

@@ -379,15 +379,15 @@ class VolumeService:
             self.operations.settle(name, completes=False)  # its users do not wait for a copy
             return self._attacher.attach(name, host, driver=driver, transport=transport)
 
-    def drop_flushes(self, name: str) -> None:
+    def drop_flushes(self, name: str) -> bool:
         """Have flushes of the attached volume answered at once, until `ensure_flushed`.
 
-        For a volume that is removed if its operation does not reach its end: a crash may take
-        what was flushed meanwhile. What is written is still applied in its order, so a volume
-        with the write path direct, which has none, keeps its flushes. Raises NotFoundError.
+        For a volume on whose flushes nobody relies yet: a crash may take what was flushed
+        meanwhile. What is written is still applied in its order, so a volume with the write path
+        direct, which has none, keeps its flushes, and the answer is False. Raises NotFoundError.
         """
         with self.operations.locked(name):
-            self._flushes.drop(name)
+            return self._flushes.drop(name)
 
     def ensure_flushed(self, name: str) -> None:
         """Flushes of the attached volume are done before they are answered, also those so far.

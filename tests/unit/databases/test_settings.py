@@ -70,10 +70,23 @@ def test_all_parts_together_fit_into_the_memory_limit(memory_mib: int) -> None:
 @pytest.mark.parametrize("memory_bytes", [256 * MIB, 512 * MIB, 64 * GIB])
 def test_logs_leave_the_volume_to_the_data(size_bytes: int, memory_bytes: int) -> None:
     settings = decide_server_settings("mysql", size_bytes, memory_bytes, 1)
-    assert 64 * MIB <= settings.redo_log_capacity_bytes <= size_bytes // 8
+    assert 8 * MIB <= settings.redo_log_capacity_bytes <= size_bytes // 8
     assert settings.redo_log_capacity_bytes % MIB == 0
     assert settings.binlog_file_bytes * 4 <= settings.binlog_total_bytes <= size_bytes // 8
     assert 60 <= settings.binlog_expire_s <= 7 * 24 * 3600
+
+
+@pytest.mark.parametrize("goal_s", [None, 3, 3600])
+@pytest.mark.parametrize("size_bytes", [GIB, 100 * GIB, 64 * TIB])
+@pytest.mark.parametrize("memory_bytes", [256 * MIB, 512 * MIB, GIB, 4 * GIB, 64 * GIB])
+def test_a_redo_log_can_be_recovered_in_the_buffer_pool(
+    memory_bytes: int, size_bytes: int, goal_s: int | None
+) -> None:
+    """It takes 2.3 times its size there, and MySQL leaves 256 pages of each instance (ADR 59)."""
+    settings = decide_server_settings("mysql", size_bytes, memory_bytes, 8, recovery_goal_s=goal_s)
+    free_bytes = settings.buffer_pool_instances * 256 * 16 * 1024
+    kept_bytes = 2.3 * settings.redo_log_capacity_bytes
+    assert kept_bytes + free_bytes <= settings.buffer_pool_bytes
 
 
 @pytest.mark.parametrize("size_bytes", [4 * GIB, 10 * GIB, 100 * GIB, TIB])

@@ -26,7 +26,6 @@ from grampus.databases.backup.replay_sql import (
     index_name,
     parse_applying,
     parse_events,
-    parse_memory_available,
     relay_name,
     render_applying_sql,
     render_enable_event_sql,
@@ -44,6 +43,7 @@ from grampus.databases.layout import (
     VOLUME_IN_DAEMON,
     InstancePlan,
 )
+from grampus.databases.placement import parse_memory_available
 from grampus.databases.replicas.gtid_sets import (
     GtidSet,
     describe_gtid_set,

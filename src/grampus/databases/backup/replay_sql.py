@@ -57,14 +57,6 @@ def decide_replay_memory(memory_bytes: int, available_bytes: int) -> int:
     return memory_bytes + extra_bytes // MIB * MIB
 
 
-def parse_memory_available(meminfo: str) -> int:
-    """Bytes from the text of /proc/meminfo (proc(5), in KiB); 0 when it does not say."""
-    for line in meminfo.splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
 def render_replay_options(directory: PurePosixPath) -> tuple[str, ...]:
     """Options of the server that applies; `directory` is that of the relay logs, as it sees it.
 

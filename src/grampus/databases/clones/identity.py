@@ -10,8 +10,10 @@ No scheduled event runs until then: it would write rows that nobody wrote (INV-6
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib import import_module
 
 from pydantic import SecretStr
 
@@ -31,9 +33,11 @@ from grampus.databases.application_support import support_in_copy
 from grampus.databases.credentials import Credentials
 from grampus.databases.instance import (
     LOGIN_TIMEOUT_S,
+    RECOVERY_STUCK,
     await_server,
     last_words,
     observe_daemon_state,
+    require_recovering,
     require_running,
 )
 from grampus.databases.layout import (
@@ -73,6 +77,7 @@ _ROOT = "root"
 _LOADS_POOL = "innodb_buffer_pool_load_at_startup"  # a user's own setting holds
 _LOADS_POOL_LATER = "--skip-innodb-buffer-pool-load-at-startup"
 _LOAD_POOL = "SET GLOBAL innodb_buffer_pool_load_now = ON;"
+_TRIES_EACH_LOOK = 25  # logins of 0.2 s and more, at the log of a server that may never answer
 _ACCESS_DENIED = f"ERROR {ACCESS_DENIED} "
 
 
@@ -193,8 +198,41 @@ def serve_closed(
     """The server of a copied data directory, for Grampus alone: it listens on its socket only.
 
     It runs as `plan.init_daemon`, with new passwords, and none of its users' code. One that was cut
-    off is ended first. Raises what `finish_serving_as_new` raises.
+    off is ended first; one that cannot recover in its memory recovers with more. Raises what
+    `finish_serving_as_new` and `recover_with_more_memory` raise.
     """
+
+    def serve() -> None:
+        _serve_closed(
+            host,
+            plan,
+            credentials,
+            clock,
+            makes_accounts=makes_accounts,
+            options=options,
+            limits=limits,
+        )
+
+    try:
+        serve()
+    except GrampusError as error:
+        if error.code != RECOVERY_STUCK:
+            raise
+        stuck = import_module("grampus.databases.stuck_recovery")  # few starts need it
+        stuck.recover_with_more_memory(host, plan, clock)
+        serve()
+
+
+def _serve_closed(
+    host: Host,
+    plan: InstancePlan,
+    credentials: Credentials,
+    clock: Clock,
+    *,
+    makes_accounts: bool,
+    options: tuple[str, ...],
+    limits: Limits | None,
+) -> None:
     host.ensure_daemon_absent(plan.init_daemon, kill=True)
     sql = render_identity_sql(plan.flavour, credentials, makes_accounts=makes_accounts)
     _prepare(host, plan, sql)
@@ -204,8 +242,12 @@ def serve_closed(
     closed = ("--skip-networking", *quiet_options(plan.flavour), *options)
     host.ensure_daemon(_with_options(daemon, plan, *closed))
 
+    tries = itertools.count(1)
+
     def answered() -> bool:
         require_running(host, plan, plan.init_daemon)
+        if next(tries) % _TRIES_EACH_LOOK == 0:
+            require_recovering(host, plan, plan.init_daemon)
         said = _try_login(host, plan, ADMIN_USER, credentials.admin_password)
         if _ACCESS_DENIED in said:
             raise _failed(host, plan, plan.init_daemon)

@@ -14,12 +14,11 @@ from pydantic import ConfigDict
 from grampus.core.clock import format_duration
 from grampus.core.errors import GrampusError, NotFoundError
 from grampus.core.models import Model
-from grampus.databases.database_work import SWITCH_CPUS, DatabaseWork, discard
+from grampus.databases.database_work import DatabaseWork, discard
 from grampus.databases.host_addresses import on_host_named, silence_server
 from grampus.databases.kept_certificates import place_certificates
 from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.layout import plan_instance
-from grampus.databases.live.live_changes import LiveWork
 from grampus.databases.model import DatabaseSpec, LeftInstance
 from grampus.databases.step_ports import StepPorts
 from grampus.hosts.port import HostUnreachableError
@@ -111,15 +110,6 @@ class FailoverWork:
     def attach(self) -> None:
         discard(self._ports.volumes.ensure_attached(self._name, self._order.changed.host))
 
-    def serve(self) -> None:
-        hurried = self._order.changed.model_copy(
-            update={"cpus": max(self._order.changed.cpus, SWITCH_CPUS)}
-        )
-        DatabaseWork(self._ports, hurried).serve()
-        live = LiveWork(self._ports, self._order.changed)
-        live.set_limits()
-        live.record_pool()
-
 
 def _describe_silence(spec: DatabaseSpec, lost: str) -> str:
     if spec.shares_address:
@@ -154,7 +144,7 @@ def _failover_steps(ports: StepPorts, order: FailoverOrder) -> list[Step]:
         Step("address", on_there.giving, on_there.give_address),
         Step("attach", f"Attach the volume to {there}, and apply its journal", work.attach),
         Step("files", "Write configuration", on_there.files),
-        Step("serve", f"Start the server on {there}", work.serve),
+        Step("serve", f"Start the server on {there}", on_there.serve),
         *last,
     ]
 

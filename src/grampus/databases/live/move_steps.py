@@ -57,7 +57,6 @@ class MoveWork:
         self._move = move
         self._there = DatabaseWork(ports, move.changed)
         self._here = DatabaseWork(ports, move.former)
-        self._there_hurried = DatabaseWork(ports, _hurried(move.changed))
         self._stopped_s: float | None = None  # when clients began to wait, if in this process
 
     def prepare(self) -> None:
@@ -152,14 +151,11 @@ class MoveWork:
         live.set_limits()
 
     def serve(self) -> None:
-        self._there_hurried.serve()
+        self._there.serve()
         pause_ms = None
         if self._stopped_s is not None:
             pause_ms = round((self._ports.clock.monotonic_s() - self._stopped_s) * 1000)
         self._ports.records.change(self._move.changed.name, last_move_pause_ms=pause_ms)
-        live = LiveWork(self._ports, self._move.changed)
-        live.set_limits()
-        live.record_pool()
 
     def tidy(self) -> None:
         self._here.remove_scratch()
@@ -229,7 +225,7 @@ def _move_steps(ports: StepPorts, move: Move) -> list[Step]:
         # an address that nobody has takes a client's system a second or more to try again.
         Step("address", on_there.giving, on_there.give_address, on_there.take_address),
         Step("attach", f"Attach the volume to {there}", work.attach, work.detach_there),
-        Step("serve", f"Start the server on {there}", work.serve, on_there.stop_server),
+        Step("serve", f"Start the server on {there}", work.serve, on_there.end_server),
         *clients,
         metadata,
         tidy,

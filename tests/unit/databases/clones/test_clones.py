@@ -283,7 +283,7 @@ def test_a_copy_is_flushed_before_it_is_a_database(
         phases.append((world.service().get(name).phase, name in world.volumes.unflushed))
 
     monkeypatch.setattr(world.volumes, "ensure_flushed", flush_seen)
-    world.create()
+    world.create(write_path="journal")
     clone(world)
     assert world.volumes.dropped_flushes == ["demo", "copy"]
     assert phases == [("creating", False)] * 2

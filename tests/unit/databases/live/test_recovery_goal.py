@@ -14,6 +14,7 @@ from grampus.databases.request import parse_recovery_goal_s
 from grampus.databases.settings import (
     PAGE_BYTES,
     RECOVERED_BYTES_PER_S,
+    RECOVERED_IN_POOL,
     decide_server_settings,
 )
 
@@ -30,7 +31,7 @@ def world(tmp_path: Path) -> Iterator[LiveWorld]:
 
 
 def _redo_log_bytes(goal_s: int | None, *, size_bytes: int = 100 * GIB) -> int:
-    settings = decide_server_settings("mysql", size_bytes, GIB, 2, recovery_goal_s=goal_s)
+    settings = decide_server_settings("mysql", size_bytes, 8 * GIB, 2, recovery_goal_s=goal_s)
     return settings.redo_log_capacity_bytes
 
 
@@ -57,7 +58,9 @@ def test_without_a_goal_changed_pages_have_the_bound_of_mysql() -> None:
 
 
 def test_a_long_goal_makes_no_redo_log_bigger() -> None:
-    assert _redo_log_bytes(3600) == _redo_log_bytes(None) == GIB
+    without = decide_server_settings("mysql", 100 * GIB, 8 * GIB, 2)
+    assert _redo_log_bytes(3600) == _redo_log_bytes(None)
+    assert _redo_log_bytes(None) == without.buffer_pool_bytes // RECOVERED_IN_POOL // MIB * MIB
     assert _redo_log_bytes(3600, size_bytes=GIB) == 128 * MIB
 
 
@@ -79,7 +82,7 @@ def test_goals_that_cannot_be(text: str) -> None:
 
 
 def test_a_running_server_gets_its_redo_log_at_once(world: LiveWorld) -> None:
-    world.create()
+    world.create(memory_bytes=GIB)
     before = world.server().values[REDO_LOG]
     world.live().set_recovery_goal("demo", 5)
     wanted = str(5 * RECOVERED_BYTES_PER_S)
@@ -92,14 +95,14 @@ def test_a_running_server_gets_its_redo_log_at_once(world: LiveWorld) -> None:
 
 
 def test_a_server_starts_with_the_redo_log_of_its_goal(world: LiveWorld) -> None:
-    world.create()
+    world.create(memory_bytes=GIB)
     world.live().set_recovery_goal("demo", 5)
     world.live().restart("demo")
     assert world.server().values[REDO_LOG] == str(5 * RECOVERED_BYTES_PER_S)
 
 
 def test_a_stopped_database_has_its_goal_from_the_next_start(world: LiveWorld) -> None:
-    world.create()
+    world.create(memory_bytes=GIB)
     world.service().stop("demo")
     world.live().set_recovery_goal("demo", 5)
     world.service().start("demo")
@@ -107,7 +110,7 @@ def test_a_stopped_database_has_its_goal_from_the_next_start(world: LiveWorld) -
 
 
 def test_a_goal_can_be_set_while_the_host_is_down(world: LiveWorld) -> None:
-    world.create()
+    world.create(memory_bytes=GIB)
     world.hosts["h1"].up = False
     world.live().set_recovery_goal("demo", 5)
     assert world.service().get("demo").spec.recovery_goal_s == 5
@@ -115,7 +118,7 @@ def test_a_goal_can_be_set_while_the_host_is_down(world: LiveWorld) -> None:
 
 @pytest.mark.parametrize(("parameter", "value"), [(REDO_LOG, "300M"), (DIRTY, "50")])
 def test_what_the_user_has_set_is_not_changed(world: LiveWorld, parameter: str, value: str) -> None:
-    world.create()
+    world.create(memory_bytes=GIB)
     world.parameters().set("demo", parameter, value)
     with pytest.raises(RefusedError) as caught:
         world.live().set_recovery_goal("demo", 5)
@@ -125,10 +128,10 @@ def test_what_the_user_has_set_is_not_changed(world: LiveWorld, parameter: str, 
 
 
 def test_a_goal_that_a_parameter_overrules_says_so(world: LiveWorld) -> None:
-    world.create()
+    world.create(memory_bytes=GIB)
     world.live().set_recovery_goal("demo", 5)
     spec = world.service().get("demo").spec
-    described = "5 s: a redo log of 100 MiB, changed pages in 44.4 % of the buffer pool"
+    described = "5 s: a redo log of 100 MiB, changed pages in 15.3 % of the buffer pool"
     assert describe_recovery_goal(spec) == described
     world.parameters().set("demo", REDO_LOG, "300M")
     told = describe_recovery_goal(world.service().get("demo").spec)
