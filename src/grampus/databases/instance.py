@@ -44,6 +44,7 @@ LOOK_S, ASKED_EACH_LOOK = 2.0, 3
 # iteration is 10 ms, in which a thread finds no page that it can have.
 _WAITS = re.compile(r"\[MY-011959\].*\((\d+) search iterations\)")
 _STUCK_ITERATIONS = 1000
+_BEGINS = "[MY-010116]"  # "starting as process": a log may have earlier starts before
 RECOVERY_STUCK = "recovery-stuck"
 # Arguments: what Linux writes of the socket, and for how many seconds to look. In one process: one
 # each 50 ms took a tenth of the CPUs that the server starts with.
@@ -181,9 +182,15 @@ def require_running(host: Host, plan: InstancePlan, daemon: str) -> None:
         )
 
 
+def since_last_start(log: str) -> str:
+    """What is in the end of a server's log of its present start."""
+    return log[max(0, log.rfind(_BEGINS)) :]
+
+
 def is_stuck(log: str) -> bool:
     """Whether the end of a server's log says that it has waited long for a free page, in vain."""
-    return any(int(found[1]) >= _STUCK_ITERATIONS for found in _WAITS.finditer(log))
+    waits = _WAITS.finditer(since_last_start(log))
+    return any(int(found[1]) >= _STUCK_ITERATIONS for found in waits)
 
 
 def require_recovering(host: Host, plan: InstancePlan, daemon: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError
 from grampus.core.units import MIB, format_bytes
-from grampus.databases.instance import READY_TIMEOUT_S, require_running
+from grampus.databases.instance import READY_TIMEOUT_S, require_running, since_last_start
 from grampus.databases.layout import InstancePlan, server_daemon
 from grampus.databases.placement import parse_memory_available
 from grampus.databases.quiet_servers import quiet_options
@@ -105,7 +105,8 @@ def _recovering_daemon(plan: InstancePlan, pool_bytes: int) -> DaemonSpec:
 
 def _has_recovered(host: Host, plan: InstancePlan) -> bool:
     require_running(host, plan, plan.init_daemon)
-    return _SERVES in host.daemon_log(plan.init_daemon, last_lines=_READY_LINES)
+    log = host.daemon_log(plan.init_daemon, last_lines=_READY_LINES)
+    return _SERVES in since_last_start(log)
 
 
 def _observe_log_bytes(host: Host, plan: InstancePlan) -> int:

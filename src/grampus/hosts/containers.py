@@ -19,6 +19,7 @@ from grampus.hosts.cgroups import Cgroups
 from grampus.hosts.idmapped_mounts import explain_unmapped
 from grampus.hosts.mounts import ensure_overlay, ensure_unmounted_below
 from grampus.hosts.oci_config import (
+    STOP_TIMEOUT,
     BlockDevice,
     MachineLimits,
     render_new_limits,
@@ -251,19 +252,28 @@ class Containers:
             shutil.rmtree(directory)
 
     def stop(self, name: str, *, kill: bool, stop_signal: str, timeout_s: float) -> None:
-        """End the container's processes: by `stop_signal`, and by KILL after `timeout_s`."""
+        """End the container's processes: by `stop_signal`, and by KILL after `timeout_s`, or after
+        the time that the daemon was given when it was started, if that is longer."""
         if not self.is_running(name):
             return
         if not kill:
             self._runc("kill", self._id(name), stop_signal, check=False)
             try:
-                self._wait_until_ended(name, timeout_s)
+                self._wait_until_ended(name, max(timeout_s, self._stop_timeout_s(name)))
             except GrampusError as error:
                 if error.code != "timeout":
                     raise
         if self.is_running(name):
             self._runc("kill", self._id(name), "KILL", check=False)
             self._wait_until_ended(name, 30)
+
+    def _stop_timeout_s(self, name: str) -> float:
+        """What the daemon was started with; 0 for one of an earlier version."""
+        try:
+            config = json.loads((self._bundle(name) / "config.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return 0.0
+        return float(config.get("annotations", {}).get(STOP_TIMEOUT, 0))
 
     def exec_argv(
         self, name: str, argv: Sequence[str], *, tty: bool = False, ends_by_itself: bool = False

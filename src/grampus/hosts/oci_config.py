@@ -14,6 +14,7 @@ from grampus.hosts.port import BlockLimit, DaemonSpec, Limits
 from grampus.hosts.seccomp import render_seccomp
 
 CPU_PERIOD_US = 100_000
+STOP_TIMEOUT = "grampus.stop-timeout-s"  # an annotation, which runc does not read
 # What a daemon keeps when it is not privileged: enough to own its files and change user.
 DAEMON_CAPABILITIES = (
     "CAP_CHOWN",
@@ -125,6 +126,7 @@ def render_oci_config(
     own_devices = [devices[path] for path in spec.devices]
     return {
         "ociVersion": "1.0.2",
+        "annotations": {STOP_TIMEOUT: f"{spec.stop_timeout_s:g}"},
         "process": {
             "terminal": False,
             "user": {"uid": uid, "gid": gid},

@@ -29,6 +29,8 @@ WAIT = "[Warning] [MY-011959] [InnoDB] Difficult to find free blocks in the buff
         (f"{WAIT} (999 search iterations)!", False),
         (f"{WAIT} (1000 search iterations)!", True),
         (f"{WAIT} (21 search iterations)!\n{WAIT} (53517 search iterations)!\nPENDING", True),
+        (f"{WAIT} (53517 search iterations)!\n[MY-010116] [Server] starting as process 1", False),
+        (f"[MY-010116] [Server] starting as process 1\n{WAIT} (1000 search iterations)!", True),
         ("[System] [MY-010931] [Server] ready for connections (5000 search iterations)", False),
     ],
 )

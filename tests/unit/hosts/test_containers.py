@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ case $verb in
         echo started >> "$FAKE/starts"
         test ! -e "$FAKE/broken" || { echo "no such program" >&2; exit 1; }
         mkdir -p "$root/$id"; echo running > "$root/$id/status" ;;
+    kill) test "$2" != KILL || echo stopped > "$root/$1/status" ;;
     delete) rm -r "$root/$2" ;;
 esac
 """
@@ -50,6 +52,7 @@ SERVER = DaemonSpec(
 class Machine:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.clock = FakeClock()
         self.containers = Containers(
             directory=directory / "daemons",
             runc_root=directory / "runc",
@@ -58,7 +61,7 @@ class Machine:
             network_namespace="/run/netns/grampus-none-h1",
             cgroup_path="/grampus/none",
             image_root=lambda _image: directory / "root",
-            clock=FakeClock(),
+            clock=self.clock,
         )
 
     def config(self) -> Any:
@@ -96,6 +99,17 @@ def test_a_machine_without_idmapped_mounts_still_starts_it(machine: Machine) -> 
     (machine.directory / "answer").unlink()
     machine.containers.ensure_running(SERVER)
     assert machine.config()["process"]["user"]["uid"] == SERVER.uid
+
+
+@pytest.mark.parametrize(("given_s", "waited_s"), [(1.0, 2.0), (4.0, 4.0)])
+def test_a_daemon_has_the_time_to_end_that_it_was_started_with(
+    machine: Machine, given_s: float, waited_s: float
+) -> None:
+    """A server that writes gigabytes before it ends is not killed meanwhile."""
+    machine.containers.ensure_running(replace(SERVER, stop_timeout_s=given_s))
+    machine.containers.stop(SERVER.name, kill=False, stop_signal="TERM", timeout_s=2)
+    assert waited_s <= machine.clock.monotonic_s() < waited_s + 1
+    assert not machine.containers.is_running(SERVER.name)
 
 
 @pytest.mark.parametrize("answer", ["5 open_tree: Input/output error\n", "", None])
