@@ -48,14 +48,27 @@ def format_digits(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
 
-def format_bytes(size_bytes: float) -> str:
-    """`size_bytes` in the largest binary unit that keeps it at 1 or more: `1.5 GiB`, `10 GiB`."""
+def format_bytes(size_bytes: float, digits: int = 1) -> str:
+    """`size_bytes` in the largest binary unit that keeps it at 1 or more: `1.5 GiB`, `10 GiB`.
+
+    `digits` are those behind the point of what is not a whole number.
+    """
     for unit, factor in (("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
         # What would be shown as 1024.0 of the next smaller unit is 1.0 of this one.
         if abs(size_bytes) >= factor - 0.05 * factor / 1024:
             value = size_bytes / factor
-            return f"{value:.0f} {unit}" if value == int(value) else f"{value:.1f} {unit}"
+            is_whole = value == int(value)
+            return f"{value:.0f} {unit}" if is_whole else f"{value:.{digits}f} {unit}"
     return f"{size_bytes:.0f} B"
+
+
+def format_bytes_apart(first_bytes: int, second_bytes: int) -> tuple[str, str]:
+    """Both, as `format_bytes`, with as many digits as it takes to see which is more."""
+    for digits in range(1, 5):
+        texts = format_bytes(first_bytes, digits), format_bytes(second_bytes, digits)
+        if texts[0] != texts[1] or first_bytes == second_bytes:
+            return texts
+    return f"{first_bytes} B", f"{second_bytes} B"
 
 
 def format_cpus(cpus: float) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.progress import Progress
-from grampus.core.units import format_bytes
+from grampus.core.units import format_bytes, format_bytes_apart
 from grampus.hosts.port import CommandFailedError
 from grampus.hosts.process import read_command, run_command, write_command
 from grampus.hosts.remote.host_parts import HostParts
@@ -144,10 +144,10 @@ class HostImageCopies:
         free_kib = run_on_machine(ssh, free_argv(self._directory)).stdout.strip()
         free_bytes = int(free_kib or 0) * 1024
         if free_bytes < size_bytes + SPARE_BYTES:
+            free, needed = format_bytes_apart(free_bytes, size_bytes + SPARE_BYTES)
             raise _disk_full(
                 ssh.host,
-                f"{format_bytes(free_bytes)} are free, and the host image needs "
-                f"{format_bytes(size_bytes + SPARE_BYTES)}.",
+                f"{free} are free, and the host image needs {needed}.",
                 self._directory,
             )
 

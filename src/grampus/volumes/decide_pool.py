@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grampus.core.errors import NotFoundError, RefusedError, closest_name
-from grampus.core.units import format_bytes
+from grampus.core.units import format_bytes_apart
 
 SMALLER = "Choose a smaller size, delete data that is not needed, or add OSDs."
 
@@ -38,9 +38,9 @@ def require_room(
 ) -> None:
     """Raise RefusedError with code `pool-full` when the pool cannot take `size_bytes` more."""
     if size_bytes > available_bytes:
+        available, wanted = format_bytes_apart(available_bytes, size_bytes)
         raise RefusedError(
-            f"The pool '{pool}' has space for {format_bytes(available_bytes)}, not for "
-            f"{format_bytes(size_bytes)}.",
+            f"The pool '{pool}' has space for {available}, not for {wanted}.",
             remedy,
             code="pool-full",
         )

@@ -11,6 +11,7 @@ from grampus.core.units import (
     MIB,
     TIB,
     format_bytes,
+    format_bytes_apart,
     format_cpus,
     format_digits,
     parse_bytes,
@@ -109,6 +110,22 @@ def test_nothing_is_no_size(text: str) -> None:
 )
 def test_shown(size_bytes: float, text: str) -> None:
     assert format_bytes(size_bytes) == text
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "texts"),
+    [
+        (8 * GIB, 9 * GIB, ("8 GiB", "9 GiB")),
+        (int(8.16 * GIB), int(8.24 * GIB), ("8.16 GiB", "8.24 GiB")),
+        (GIB + 1, GIB + 2, (f"{GIB + 1} B", f"{GIB + 2} B")),
+        (GIB + 1, GIB + 1, ("1.0 GiB", "1.0 GiB")),
+        (100, 101, ("100 B", "101 B")),
+    ],
+)
+def test_two_sizes_that_differ_are_shown_so(
+    first: int, second: int, texts: tuple[str, str]
+) -> None:
+    assert format_bytes_apart(first, second) == texts
 
 
 @settings(deadline=None)

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError, RefusedError
-from grampus.core.units import MIB, format_bytes
+from grampus.core.units import MIB, format_bytes_apart
 from grampus.databases.administrator import Administrator, StatementFailedError
 from grampus.databases.backup.replay_plan import ReplayFile
 from grampus.databases.backup.replay_sql import (
@@ -118,10 +118,10 @@ class ReplayServer:
         free_bytes = int(said.split()[-1])
         needed_bytes = sum(file.end_bytes for file in files) + _SPARE_BYTES
         if free_bytes < needed_bytes:
+            free, needed = format_bytes_apart(free_bytes, needed_bytes)
             raise RefusedError(
-                f"{self._directory} on {self._host.name} has {format_bytes(free_bytes)} free, "
-                f"but the archived binary logs of {self._plan.database} need "
-                f"{format_bytes(needed_bytes)}.",
+                f"{self._directory} on {self._host.name} has {free} free, "
+                f"but the archived binary logs of {self._plan.database} need {needed}.",
                 "Free space there, or restore on another host (--host). The logs of an "
                 "encrypted database need space on its volume: choose a larger one (--size).",
                 code="host-full",
