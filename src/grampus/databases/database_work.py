@@ -367,8 +367,13 @@ class DatabaseWork:
         self.host().ensure_daemon_absent(self._names().daemon)
 
     def end_server(self) -> None:
-        """As `stop_server`, also while it recovers."""
-        self.stop_server()
+        """As `stop_server`, also while it recovers or waits, when it does not heed a stop."""
+        names = self._names()
+        if has_pipe(self.host(), names):
+            self.kill_server()  # it has let nobody in
+            ensure_pipe(self.host(), names, wanted=False)
+        else:
+            self.stop_server()
         self.stop_initialise()
 
     def kill_server(self) -> None:

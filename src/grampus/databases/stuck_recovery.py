@@ -36,7 +36,7 @@ def decide_recovery_pool(log_bytes: int, pool_bytes: int, available_bytes: int) 
 
     None: the free memory of the host is not enough for one that is worth trying.
     """
-    wanted_bytes = pool_bytes + LOG_RATIO * log_bytes
+    wanted_bytes = pool_bytes + max(LOG_RATIO * log_bytes, pool_bytes)
     bearable_bytes = pool_bytes + int(available_bytes * _FREE_SHARE)
     chosen_bytes = min(wanted_bytes, bearable_bytes) // MIB * MIB
     return chosen_bytes if chosen_bytes >= 2 * pool_bytes else None
@@ -64,19 +64,15 @@ def recover_with_more_memory(host: Host, plan: InstancePlan, clock: Clock) -> in
             f"`grampus db move {plan.database} HOST`.",
             code="recovery-memory",
         )
-    try:
-        host.ensure_daemon(_recovering_daemon(plan, pool_bytes))
-        wait_until(
-            clock,
-            lambda: _has_recovered(host, plan),
-            what=f"the recovery of {plan.database}",
-            remedy=f"Read the log of the daemon {plan.init_daemon} on {host.name}.",
-            timeout_s=READY_TIMEOUT_S,
-            interval_s=0.5,
-        )
-    except BaseException:
-        host.ensure_daemon_absent(plan.init_daemon, kill=True)
-        raise
+    host.ensure_daemon(_recovering_daemon(plan, pool_bytes))
+    wait_until(
+        clock,
+        lambda: _has_recovered(host, plan),
+        what=f"the recovery of {plan.database}",
+        remedy=f"Read the log of the daemon {plan.init_daemon} on {host.name}.",
+        timeout_s=READY_TIMEOUT_S,
+        interval_s=0.5,
+    )
     host.ensure_daemon_absent(plan.init_daemon)
     return pool_bytes
 

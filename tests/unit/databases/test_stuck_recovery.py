@@ -46,7 +46,7 @@ def test_a_wait_of_seconds_for_a_page_is_told_from_a_short_one(log: str, expecte
         (352 * MIB, 176 * MIB, GIB, 995 * MIB),  # as much as there is
         (352 * MIB, 176 * MIB, 100 * MIB, None),
         (352 * MIB, 176 * MIB, 0, None),
-        (10 * MIB, 176 * MIB, 8 * GIB, None),  # its log is not the reason
+        (58 * MIB, 176 * MIB, 8 * GIB, 352 * MIB),  # the log that Grampus gives it
     ],
 )
 def test_the_pool_holds_the_log_if_the_host_can(
