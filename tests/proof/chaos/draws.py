@@ -32,6 +32,8 @@ FaultName = Literal[
     "power-cut-and-disk-slow",
     "server-killed-and-osd",
     "power-cut-and-controller-machine",
+    "server-killed-in-writes",
+    "power-cut-in-writes",
 ]
 # `moves`: runs on another host afterwards; `stays`: serves on where it is; `restarts`: is
 # interrupted, and serves again where it is; `returns`: waits, and serves again where it is once the
@@ -125,6 +127,18 @@ FAULTS = (
         "SIGKILL to the controller, which nobody starts again, then the host loses its power; a "
         "controller on another machine takes over once this one has been silent for 30 s",
         kinds=("site",),
+    ),
+    Fault(
+        "server-killed-in-writes",
+        2,
+        "restarts",
+        "SIGKILL to mysqld after 20 s of index updates by eight clients on new tables",
+    ),
+    Fault(
+        "power-cut-in-writes",
+        3,
+        "moves",
+        "the host loses its power after 20 s of index updates by eight clients on new tables",
     ),
 )
 BY_NAME = {fault.name: fault for fault in FAULTS}

@@ -30,6 +30,7 @@ _CUTS: dict[FaultName, Cut] = {
 _KILLED: dict[FaultName, str] = {
     "server-killed": "mysqld",
     "server-killed-and-osd": "mysqld",
+    "server-killed-in-writes": "mysqld",
     "driver-killed": "volumed",
 }
 _FROZEN: dict[FaultName, str] = {

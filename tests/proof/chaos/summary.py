@@ -17,6 +17,7 @@ HOST_LOSSES: tuple[FaultName, ...] = (
     "cut-off-and-frozen",
     "cut-off-incoming",
     "cut-off-outgoing",
+    "power-cut-in-writes",
 )
 _PROMISES = (
     *("lost_commits", "two_writers", "wrong_fences", "neighbour_errors", "wrong_totals"),

@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.proof.chaos.bank_client import BankClient
 from tests.proof.chaos.draws import Expected, Fault, PlaceKind
+from tests.proof.chaos.index_updates import IndexUpdates
 from tests.proof.chaos.list_client import ListClients, check_history
 from tests.proof.chaos.moments import count_late, find_outage, read_phases
 from tests.proof.chaos.provoking import DATABASE, NEIGHBOUR, RECOVERS_WITHIN_S, Faults, Hosts
@@ -71,6 +72,8 @@ class ChaosTrials:
             neighbour = stack.enter_context(CommitWatch(other))
             watch.wait_for_more()
             neighbour.wait_for_more()
+            if fault.name.endswith("-in-writes"):
+                stack.enter_context(IndexUpdates(client))
             failed_before = neighbour.failed()
             began_s = time.monotonic()
             self._faults.provoke(fault, hosts, serve, stack)
