@@ -209,7 +209,7 @@ class MysqlHost(FakeHost):
             case "mkfifo":
                 self.files[PurePosixPath(argv[-1])] = FakeFile(A_PIPE)
             case "python3":  # as `probe_argv` asks several places at once
-                return 0, "\n".join(f"{one} {self._answer_at(one)}" for one in argv[4:])
+                return 0, "\n".join(f"{one} {self._answer_at(one)}" for one in argv[6:])
             case "ss" if "--listening" in argv:
                 self.closed.append(argv[-1])
             case "ss":  # as the connections of a host that is left are reset

@@ -244,7 +244,8 @@ class FakeVolumes:
         if name in self.images and self._clones_of(name):
             raise RefusedError(f"Clones stand on '{name}'.", code="has-clones")
 
-    def find_silent(self, names: Collection[str]) -> set[str]:
+    def find_silent(self, names: Collection[str], for_s: float) -> set[str]:
+        assert 0 < for_s <= 5
         return self.silent & set(names)
 
     def find_driver_faults(self, names: Collection[str]) -> dict[str, DriverFault]:

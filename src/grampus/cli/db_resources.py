@@ -33,7 +33,7 @@ from grampus.databases.binlog_keeping.expiry import parse_retention_s
 from grampus.databases.live.decide_parameters import ParameterView, explain_risk, parse_assignment
 from grampus.databases.live.decide_recovery_goal import describe_recovery_goal
 from grampus.databases.live.live_changes import ParameterChange
-from grampus.databases.model import DatabaseSpec
+from grampus.databases.model import DatabaseRecord
 from grampus.databases.request import (
     parse_failover_mode,
     parse_maintenance_window,
@@ -142,7 +142,7 @@ def db_set(
         sentences.append(said if window is None else f"Its maintenance window is {window} UTC.")
     if sets_path:
         sentences.append(f"Its write path is {describe_safety(view.record.spec)}.")
-    sentences += _describe_parameters(view.record.spec, done, waiting)
+    sentences += _describe_parameters(view.record, done, waiting)
     make_output(output_format).text(
         {**database_document(view), "parameters": view.record.spec.parameters, "waiting": waiting},
         "\n".join(sentences),
@@ -226,9 +226,10 @@ def _show_parameters(
     changes: Sequence[ParameterChange | None],
     waiting: Sequence[str],
 ) -> None:
-    spec = databases.get(name).spec
+    record = databases.get(name)
+    spec = record.spec
     document = {"database": name, "parameters": spec.parameters, "waiting": list(waiting)}
-    sentences = _describe_parameters(spec, changes, waiting)
+    sentences = _describe_parameters(record, changes, waiting)
     make_output(output_format).text(document, "\n".join(sentences))
 
 
@@ -242,9 +243,9 @@ def _describe_state(view: DatabaseView) -> str:
 
 
 def _describe_parameters(
-    spec: DatabaseSpec, changes: Sequence[ParameterChange | None], waiting: Sequence[str]
+    record: DatabaseRecord, changes: Sequence[ParameterChange | None], waiting: Sequence[str]
 ) -> list[str]:
-    sentences = []
+    spec, sentences = record.spec, []
     for change in changes:
         if change is None:
             sentences.append("The parameter already has this value.")
@@ -253,8 +254,9 @@ def _describe_parameters(
         what = f"{change.parameter} is {value if value is not None else 'reset'}"
         when = "from the next start" if change.parameter in waiting else "now"
         sentences.append(f"{what} {when}.")
-        risk = explain_risk(change.parameter, value) if value is not None else None
-        sentences += [risk] if risk else []
+        if value is not None:
+            risk = explain_risk(change.parameter, value, spec.flavour, record.buffer_pool_bytes)
+            sentences += [risk] if risk else []
     if waiting:
         sentences.append(f"`grampus db restart {spec.name}` restarts the server.")
         if spec.maintenance_window is not None:

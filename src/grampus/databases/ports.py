@@ -151,8 +151,8 @@ class VolumePort(Protocol):
         """
         ...
 
-    def find_silent(self, names: Collection[str]) -> set[str]:
-        """Those of these volumes whose requests wait for a cluster that does not answer."""
+    def find_silent(self, names: Collection[str], for_s: float) -> set[str]:
+        """Those of these volumes to whose requests the cluster has given no answer for so long."""
         ...
 
     def find_driver_faults(self, names: Collection[str]) -> dict[str, DriverFault]:

@@ -18,7 +18,7 @@ from grampus.hosts.port import DaemonStatus, Host
 # `absent`: it was ended with its host, or nothing is left that says more.
 EndKind = Literal["out-of-memory", "signal", "error", "shutdown", "killed", "absent"]
 
-# Of a server that fails, restarts wait for twice as long each time.
+# From one start of a server that fails to the next, twice as long each time.
 FIRST_RESTART_S = 10.0
 MOST_RESTART_S = 900.0
 # A server that has run so long is not failing any more: the next failure begins anew.
@@ -127,14 +127,15 @@ def note_failure(known: ServerFailure | None, end: ServerEnd, now: datetime) -> 
     """What is known of a server that is found ended, given what was known before.
 
     The first restart comes at once. One that did not stay up long enough counts as the same
-    failure, so that the wait grows.
+    failure, so that the wait grows. It is counted from the last start: a server that ran for longer
+    is started at once.
     """
     if known is None or is_stable(known, now):
         return ServerFailure(end=end, since=now, next_at=now)
     if known.started_at is None:
         return known  # it has not been up since
-    wait_s = decide_restart_wait_s(known.restarts)
-    update = {"end": end, "started_at": None, "next_at": now + timedelta(seconds=wait_s)}
+    due_at = known.started_at + timedelta(seconds=decide_restart_wait_s(known.restarts))
+    update = {"end": end, "started_at": None, "next_at": max(now, due_at)}
     return known.model_copy(update=update)
 
 

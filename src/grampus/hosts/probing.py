@@ -12,7 +12,7 @@ from typing import Literal, get_args
 PlaceAnswer = Literal["greets", "listens", "refused", "silent"]
 
 # In seconds. Who answers does so within milliseconds; a first packet that is lost is sent again
-# after 1 s (RFC 6298), which the next look sees.
+# after 1 s (RFC 6298), which the next look sees, or a further round of this one.
 PROBE_PATIENCE_S = 0.8
 # TCPMUX (RFC 1078), which nobody serves: the kernel refuses the connection, or nobody answers.
 CLOSED_PORT = 1
@@ -36,6 +36,8 @@ def ask(places, patience_s):
             answers[place] = "refused" if code == errno.ECONNREFUSED else "silent"
     until_s = time.monotonic() + patience_s
     while waiting.get_map() and (left_s := until_s - time.monotonic()) > 0:
+        if is_enough(answers):
+            break
         for key, _ in waiting.select(left_s):
             connection, place = key.fileobj, key.data
             try:
@@ -53,16 +55,32 @@ def ask(places, patience_s):
             waiting.unregister(connection)
     return answers
 
-patience_s, places = float(sys.argv[1]), sys.argv[2:]
-for first in range(0, len(places), {_AT_ONCE}):
-    for place, answer in ask(places[first : first + {_AT_ONCE}], patience_s).items():
-        print(place, answer)
+def is_enough(answers):
+    return one_is_enough and any(answer != "silent" for answer in answers.values())
+
+patience_s, rounds, one_is_enough = float(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "one"
+answers = dict.fromkeys(sys.argv[4:], "silent")
+for _ in range(rounds):
+    silent = [place for place, answer in answers.items() if answer == "silent"]
+    if not silent or is_enough(answers):
+        break
+    for first in range(0, len(silent), {_AT_ONCE}):
+        answers.update(ask(silent[first : first + {_AT_ONCE}], patience_s))
+for place, answer in answers.items():
+    print(place, answer)
 """
 
 
-def probe_argv(places: Sequence[str], patience_s: float) -> list[str]:
-    """The command that asks `places` (`ADDRESS:PORT`) side by side; for a host to run."""
-    return ["python3", "-c", _PROBE, str(patience_s), *places]
+def probe_argv(
+    places: Sequence[str], patience_s: float, *, rounds: int = 1, one_is_enough: bool = False
+) -> list[str]:
+    """The command that asks `places` (`ADDRESS:PORT`) side by side; for a host to run.
+
+    Those that are silent are asked up to `rounds` times, each time with packets of its own and for
+    `patience_s` seconds; with `one_is_enough` until one place has answered.
+    """
+    until = "one" if one_is_enough else "all"
+    return ["python3", "-c", _PROBE, str(patience_s), str(rounds), until, *places]
 
 
 def parse_probe(output: str) -> dict[str, PlaceAnswer]:

@@ -169,9 +169,13 @@ class LiveVolume(Model):
     @property
     def is_silent(self) -> bool:
         """Whether its requests wait for a cluster that does not answer."""
-        return self.state == "stalled" or (
-            self.journal is not None and self.journal.silent_s is not None
-        )
+        return self.has_waited(SILENCE_MS / 1000)
+
+    def has_waited(self, for_s: float) -> bool:
+        """Whether the cluster has given its requests no answer for `for_s` seconds, at most 5."""
+        journal_ms = self.journal.silent_ms if self.journal is not None else None
+        waits_ms = max(self.oldest_in_flight_ms or 0.0, journal_ms or 0.0)
+        return self.state == "stalled" or waits_ms >= for_s * 1000
 
 
 def is_failing(answer: Any) -> bool:

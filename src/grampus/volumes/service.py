@@ -299,15 +299,17 @@ class VolumeService:
         """Logs that were set aside on hosts that can be reached. Raises NotFoundError."""
         return self._attacher.local_logs.observe_asides(self.get(name))
 
-    def find_silent(self, names: Collection[str]) -> set[str]:
-        """Those of these volumes whose requests wait for a cluster that does not answer.
+    def find_silent(self, names: Collection[str], for_s: float) -> set[str]:
+        """Those of these volumes to whose requests the cluster has given no answer for so long.
 
         A volume that cannot be asked is not among them.
         """
         records = [record for name in names if (record := self._records.find(name)) is not None]
         states = self._asking.observe_states(records)
         return {
-            name for name, live in states.items() if isinstance(live, LiveVolume) and live.is_silent
+            name
+            for name, live in states.items()
+            if isinstance(live, LiveVolume) and live.has_waited(for_s)
         }
 
     def find_driver_faults(self, names: Collection[str]) -> dict[str, DriverFault]:

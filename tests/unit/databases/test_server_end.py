@@ -73,12 +73,27 @@ def test_the_first_restart_comes_at_once_and_later_ones_with_a_growing_wait() ->
     assert waits[-1] == MOST_RESTART_S
 
 
-def test_a_server_that_fails_again_soon_after_a_restart_waits_longer() -> None:
-    restarted = note_restart(_failure(), NOW)
-    soon = NOW + timedelta(seconds=STABLE_S / 2)
-    again = note_failure(restarted, ServerEnd(kind="signal"), soon)
-    assert (again.restarts, again.end.kind, again.started_at) == (1, "signal", None)
-    assert again.next_at == soon + timedelta(seconds=decide_restart_wait_s(1))
+@pytest.mark.parametrize(
+    ("restarts", "ran_s", "waits_s"),
+    [
+        (1, 0.0, 20.0),
+        (1, 5.0, 15.0),
+        (1, 20.0, 0.0),
+        # It ran for minutes: nobody has to wait because it failed once before.
+        (1, STABLE_S / 2, 0.0),
+        (5, 30.0, 290.0),
+        (5, STABLE_S - 1, 0.0),
+        (12, STABLE_S - 1, MOST_RESTART_S - STABLE_S + 1),
+    ],
+)
+def test_starts_of_a_server_that_fails_again_and_again_are_ever_further_apart(
+    restarts: int, ran_s: float, waits_s: float
+) -> None:
+    restarted = _failure(restarts=restarts, started_at=NOW)
+    ended_at = NOW + timedelta(seconds=ran_s)
+    again = note_failure(restarted, ServerEnd(kind="signal"), ended_at)
+    assert (again.restarts, again.end.kind, again.started_at) == (restarts, "signal", None)
+    assert (again.next_at - ended_at).total_seconds() == waits_s
 
 
 def test_a_server_that_ran_for_long_begins_anew() -> None:

@@ -238,6 +238,26 @@ def test_a_journal_is_read_and_none_of_an_older_volumed() -> None:
     assert (parse_status(STATUS).write_path, parse_status(STATUS).journal) == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("facts", "silent_ms", "has_waited", "is_silent"),
+    [
+        ({}, None, False, False),
+        ({}, 1900.0, False, False),
+        ({}, 2000.0, True, False),
+        ({}, 5000.0, True, True),
+        ({"oldest_in_flight_ms": 2100.0}, None, True, False),
+        ({"oldest_in_flight_ms": 1900.0}, 1900.0, False, False),
+        ({"state": "stalled"}, None, True, True),
+    ],
+)
+def test_for_how_long_a_volume_has_waited(
+    facts: dict[str, object], silent_ms: float | None, has_waited: bool, is_silent: bool
+) -> None:
+    journal = {**JOURNAL, "silent_ms": silent_ms}
+    live = parse_status({**STATUS, "journal": journal, **facts})
+    assert (live.has_waited(2.0), live.is_silent) == (has_waited, is_silent)
+
+
 READ_CACHE = {
     "on": True,
     "off_reason": None,

@@ -28,11 +28,11 @@ Symptom = Literal["silent", "cut-from-ceph"]
 HostAction = Literal["none", "wait", "move", "alert"]
 
 # A lost packet is sent again after 1 s (RFC 6298), so what answers at all does so within this time.
-# From the beginning of the first look that found nobody.
+# From the beginning of the first look that found nobody. One look may ask so many times.
 LOST_AFTER_S = 2.0
-LOST_AFTER_SIGHTS = 3
-# From the first look that found that the host reaches no MON. A volume there has waited for 5 s by
-# then (volumed calls a cluster silent after so long), so the two waits run side by side.
+LOST_AFTER_ROUNDS = 3
+# From the first look that found that the host reaches no MON. A request of a volume there has
+# waited for as long by then: whom the cluster answers is not cut off, however slow it is.
 CUT_AFTER_S = 2.0
 # A host that was lost and came back so often in so long is left alone until it is gone for longer.
 FLAPS = 3
@@ -49,7 +49,9 @@ class HostSight:
     heard_by: int = 0  # those of them to which it, or one of its databases, answered
     cluster_answers: bool = True  # the MONs have a quorum, as seen from another host
     reaches_mons: bool = True  # it can connect to one of the MONs, as far as it was asked
-    silent_volumes: int = 0  # volumes there whose requests the cluster does not answer
+    # Volumes there whose requests the cluster has not answered for CUT_AFTER_S.
+    silent_volumes: int = 0
+    rounds: int = 1  # how often it was asked in this look, each time with packets of its own
 
     @property
     def symptom(self) -> Symptom | None:
@@ -75,7 +77,7 @@ class HostTrack:
 
     symptom: Symptom | None = None
     since_s: float = 0.0  # when the symptom was seen first
-    sights: int = 0  # looks that saw it, one after the other
+    rounds: int = 0  # how often it was asked since, over all looks
     losses_s: tuple[float, ...] = ()  # when symptoms began, the oldest first
 
     def lasted_s(self, now_s: float) -> float:
@@ -93,7 +95,7 @@ class HostState:
 
 
 def follow_host(track: HostTrack, sight: HostSight, now_s: float) -> HostTrack:
-    """The track after one more look.
+    """The track after one more look, which began at `now_s`.
 
     A look that cannot tell neither confirms a symptom nor ends it.
     """
@@ -104,8 +106,8 @@ def follow_host(track: HostTrack, sight: HostSight, now_s: float) -> HostTrack:
         return HostTrack(losses_s=recent)
     if sight.symptom != track.symptom:
         losses = recent if track.symptom else (*recent, now_s)[-FLAPS:]
-        return HostTrack(sight.symptom, now_s, 1, losses)
-    return replace(track, sights=track.sights + 1, losses_s=recent)
+        return HostTrack(sight.symptom, now_s, sight.rounds, losses)
+    return replace(track, rounds=track.rounds + sight.rounds, losses_s=recent)
 
 
 def classify_host(
@@ -159,7 +161,7 @@ def _classify_managed(host: str, track: HostTrack, sight: HostSight, lasted_s: f
 def _classify_lost(
     name: HostStateName, evidence: str, track: HostTrack, lasted_s: float, after_s: float
 ) -> HostState:
-    if track.sights < LOST_AFTER_SIGHTS or lasted_s < after_s:
+    if track.rounds < LOST_AFTER_ROUNDS or lasted_s < after_s:
         return HostState("host-suspect", evidence, lasted_s)
     if len(track.losses_s) >= FLAPS and lasted_s < FLAPPING_LOST_AFTER_S:
         return HostState(

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 
 from grampus.core.errors import GrampusError
 from grampus.databases.failover.host_states import (
+    CUT_AFTER_S,
+    LOST_AFTER_ROUNDS,
     HostSight,
     HostState,
     HostTrack,
@@ -36,12 +38,16 @@ MONS_EVERY_S = 5.0
 # So many other hosts look for one that cannot be reached: one that is cut off itself sees nobody.
 PEERS = 2
 LOOKS_AT_ONCE = 8
-# Of one look, in seconds; the next one sends packets anew. Who answers does so in milliseconds.
-_PATIENCE_S = 0.6
+# Of one round, in seconds; the next one sends packets anew. Who answers does so in milliseconds.
+# With the wait for the host itself and the start of a command elsewhere, one look takes
+# LOST_AFTER_S when nobody answers. Three looks of one round took twice as long: each started a
+# command anew.
+_PATIENCE_S = 0.45
+_ROUNDS = LOST_AFTER_ROUNDS
 # Of a command that asks places: on a busy host it takes a second and more. A host that is cut off
 # while it is asked for MONs holds up the look, and what it cannot say is no sign; without an answer
 # from another host a look tells nothing.
-_MONS_TIMEOUT_S, _PEERS_TIMEOUT_S = 1.5, 5.0
+_MONS_TIMEOUT_S, _PEERS_TIMEOUT_S = 2.5, 5.0
 # Once a host has not answered a command for so long, other hosts look for it at the same time.
 _MANAGED_WITHIN_S = 0.7
 
@@ -141,9 +147,9 @@ class HostWatch:
         if is_managed:
             return self._observe_managed(host, databases)
         sight = self._look_for(host, databases)
-        # Others hear it, or nobody can tell: then it matters whether it is slow, or cut off from
-        # this machine.
-        if is_managed is None and sight.symptom is None and asked.is_managed(waits=True):
+        # It may have answered in the meantime. If others hear it, or nobody can tell, it matters
+        # whether it is slow, or cut off from this machine.
+        if is_managed is None and asked.is_managed(waits=sight.symptom is None):
             return self._observe_managed(host, databases)
         return sight
 
@@ -167,6 +173,7 @@ class HostWatch:
             peers=len(looks),
             heard_by=sum(has_heard(look, places) for look in looks),
             cluster_answers=any(hears_most(look, mons) for look in looks),
+            rounds=_ROUNDS,
         )
 
     def _is_at(self, place: str, host: str) -> bool:
@@ -197,7 +204,7 @@ class HostWatch:
             return HostSight(managed=True)  # nobody knows where the MONs are
         # A MON on the host itself is no sign that the host reaches the cluster.
         others = [mon for mon in memory.mons if not self._is_at(mon, host)]
-        answers = _probe(self._fleet.host(host), others, _MONS_TIMEOUT_S)
+        answers = _probe(self._fleet.host(host), others, _MONS_TIMEOUT_S, one_is_enough=True)
         # What cannot be asked is no sign that the host is cut off.
         if not answers or has_heard(answers, others):
             memory.heard_mons_s[host] = now_s
@@ -206,7 +213,8 @@ class HostWatch:
             managed=True,
             cluster_answers=self._cluster_answers(),
             reaches_mons=False,
-            silent_volumes=len(self._operations.volumes.find_silent(databases)),
+            silent_volumes=len(self._operations.volumes.find_silent(databases, CUT_AFTER_S)),
+            rounds=_ROUNDS,
         )
 
     def _cluster_answers(self) -> bool:
@@ -222,10 +230,13 @@ class HostWatch:
         return True
 
 
-def _probe(host: Host, places: Sequence[str], timeout_s: float) -> Mapping[str, PlaceAnswer]:
+def _probe(
+    host: Host, places: Sequence[str], timeout_s: float, *, one_is_enough: bool = False
+) -> Mapping[str, PlaceAnswer]:
     """What `places` answer to the host; nothing when the host cannot be asked."""
+    argv = probe_argv(places, _PATIENCE_S, rounds=_ROUNDS, one_is_enough=one_is_enough)
     try:
-        asked = host.run(probe_argv(places, _PATIENCE_S), check=False, timeout_s=timeout_s)
+        asked = host.run(argv, check=False, timeout_s=timeout_s)
     except GrampusError:
         return {}
     return parse_probe(asked.stdout)

@@ -9,7 +9,10 @@ from decimal import Decimal, InvalidOperation
 from typing import Literal
 
 from grampus.core.errors import NotFoundError, RefusedError, UsageError, closest_name, suggest
+from grampus.databases.growth.decide_reserve import parse_value
+from grampus.databases.model import FlavourName
 from grampus.databases.option_names import FACTS, TIME_ZONE, is_session_variable, variable_of
+from grampus.databases.settings import RECOVERED_IN_POOL
 
 ParameterKind = Literal["number", "switch", "words"]
 # `adjusted`: the server was started with it, and took another value.
@@ -168,6 +171,8 @@ OWN_PARAMETERS: Mapping[str, str] = {
 
 # Allowed, and told of: with the value 1 alone every acknowledged commit outlives a crash.
 _DURABILITY = ("innodb_flush_log_at_trx_commit", "sync_binlog")
+# Allowed, and told of as well: what MySQL applies after a crash, in its buffer pool.
+_RECOVERED = ("innodb_redo_log_capacity",)
 
 _FACTORS = {letter: 1024**power for power, letter in enumerate("KMGTPE", start=1)}
 _NUMBER = re.compile(r"(?P<number>[+-]?\d+(?:\.\d+)?)(?P<unit>[KMGTPE]?)(?:iB|B)?", re.IGNORECASE)
@@ -323,11 +328,17 @@ def _invalid(variable: Variable, text: str, remedy: str) -> UsageError:
     )
 
 
-def explain_risk(name: str, value: str) -> str | None:
+def explain_risk(name: str, value: str, flavour: FlavourName, buffer_pool_bytes: int) -> str | None:
     """What a value that is allowed may cost, as a sentence; None when it costs nothing."""
     if name in _DURABILITY and value != "1":
         return (
             f"With {name} = {value}, a crash of the server or its host can lose confirmed commits."
+        )
+    recovered_bytes = buffer_pool_bytes // RECOVERED_IN_POOL
+    if name in _RECOVERED and flavour == "mysql" and (parse_value(value) or 0) > recovered_bytes:
+        return (
+            f"With {name} = {value}, the server may need a larger buffer pool to recover from a "
+            f"crash. Up to {recovered_bytes}, a third of its buffer pool, it does not."
         )
     return None
 

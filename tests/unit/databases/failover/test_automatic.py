@@ -20,7 +20,12 @@ from grampus.databases.failover.automatic import (
     report_osds,
     take_over,
 )
-from grampus.databases.failover.host_states import LOST_AFTER_S, HostSight, HostState
+from grampus.databases.failover.host_states import (
+    LOST_AFTER_ROUNDS,
+    LOST_AFTER_S,
+    HostSight,
+    HostState,
+)
 from grampus.databases.failover.host_watch import (
     MONS_EVERY_S,
     HostMemory,
@@ -345,6 +350,46 @@ def test_other_hosts_look_for_a_host_that_keeps_a_command_waiting(
     finally:
         given_up.set()
     assert names == ["host-suspect"] * 3 + ["host-dead"] * 2
+
+
+def test_one_look_that_takes_long_enough_finds_a_lost_host(
+    world: FailoverWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks as often as it takes; a command for each time would take as long again."""
+    world.lose()
+    ask, asked = world.hosts["h2"].run, []
+
+    def run(argv: Sequence[str], **options: Any) -> CommandResult:
+        if argv[0] == "python3":
+            asked.append(int(argv[4]))
+            world.clock.sleep(LOST_AFTER_S)
+        return ask(argv, **options)
+
+    monkeypatch.setattr(world.hosts["h2"], "run", run)
+    seen = HostWatch(world.service().operations, HostMemory()).look()
+    assert (seen["h1"].state.name, asked) == ("host-dead", [LOST_AFTER_ROUNDS])
+
+
+def test_a_host_that_answers_while_others_look_for_it_is_well(
+    world: FailoverWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They heard nothing of it: they are the ones that are cut off from it, or it was slow."""
+    others_have_looked, memory = threading.Event(), HostMemory()
+    ask = world.hosts["h2"].run
+
+    def run(*arguments: Any, **options: Any) -> CommandResult:
+        answer = ask(*arguments, **options)
+        others_have_looked.set()
+        memory.asked["h1"].is_managed(waits=True)
+        return answer
+
+    def answer() -> bool:
+        return others_have_looked.wait(30)
+
+    monkeypatch.setattr(world.hosts["h2"], "run", run)
+    _keep_waiting(world, monkeypatch, answer)
+    seen = HostWatch(world.service().operations, memory).look()
+    assert seen["h1"].state.name == "healthy"
 
 
 def test_a_slow_host_that_others_hear_is_waited_for(

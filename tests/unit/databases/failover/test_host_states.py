@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from grampus.databases.failover.host_states import (
     FLAP_WINDOW_S,
     FLAPPING_LOST_AFTER_S,
     FLAPS,
+    LOST_AFTER_ROUNDS,
     LOST_AFTER_S,
     HostSight,
     HostState,
@@ -31,15 +33,20 @@ CUT = HostSight(managed=True, reaches_mons=False, silent_volumes=1)
 CUT_AND_IDLE = HostSight(managed=True, reaches_mons=False)
 NO_MONS = HostSight(managed=True, reaches_mons=False, silent_volumes=1, cluster_answers=False)
 SLOW = HostSight(managed=True, silent_volumes=3)
+# As `HostWatch` looks: all rounds in one look, which takes as long.
+ALL_ROUNDS = HostSight(managed=False, peers=2, rounds=LOST_AFTER_ROUNDS)
+CUT_ALL_ROUNDS = replace(CUT, rounds=LOST_AFTER_ROUNDS)
 
 
-def look(sights: Iterable[HostSight], *, every_s: float = 1.0) -> list[HostState]:
-    """The state after each look."""
+def look(
+    sights: Iterable[HostSight], *, every_s: float = 1.0, takes_s: float = 0.0
+) -> list[HostState]:
+    """The state after each look; they begin `every_s` apart."""
     track, states = HostTrack(), []
     for number, sight in enumerate(sights):
-        now_s = 1000.0 + number * every_s
-        track = follow_host(track, sight, now_s)
-        states.append(classify_host("h1", track, sight, now_s))
+        began_s = 1000.0 + number * every_s
+        track = follow_host(track, sight, began_s)
+        states.append(classify_host("h1", track, sight, began_s + takes_s))
     return states
 
 
@@ -79,6 +86,26 @@ def test_states(sights: list[HostSight], expected: str) -> None:
     assert look(sights)[-1].name == expected
 
 
+@pytest.mark.parametrize(
+    ("sights", "takes_s", "expected"),
+    [
+        ([ALL_ROUNDS], LOST_AFTER_S, "host-dead"),
+        ([CUT_ALL_ROUNDS], CUT_AFTER_S, "host-cut-from-ceph"),
+        # Asked often enough, but not for long enough; and the other way round.
+        ([ALL_ROUNDS], LOST_AFTER_S - 0.1, "host-suspect"),
+        ([CUT_ALL_ROUNDS], CUT_AFTER_S - 0.1, "host-suspect"),
+        ([SILENT], LOST_AFTER_S, "host-suspect"),
+        ([HEARD], LOST_AFTER_S, "host-cut-from-controller"),
+        # A host that was heard is suspected anew.
+        ([ALL_ROUNDS, HEARD, SILENT], LOST_AFTER_S, "host-suspect"),
+    ],
+)
+def test_one_look_that_asks_often_enough_is_enough(
+    sights: list[HostSight], takes_s: float, expected: str
+) -> None:
+    assert look(sights, takes_s=takes_s, every_s=takes_s + 1)[-1].name == expected
+
+
 def test_a_host_in_maintenance_is_left_alone() -> None:
     track = HostTrack("silent", 0.0, 100)
     state = classify_host("h1", track, SILENT, 1000.0, is_planned=True)
@@ -108,7 +135,12 @@ def test_the_text_of_a_state_stays_the_same_while_it_lasts() -> None:
     assert states[-1].lasted_s > states[0].lasted_s >= LOST_AFTER_S
 
 
-SIGHTS = st.sampled_from([WELL, SILENT, HEARD, ALONE, NO_QUORUM, CUT, CUT_AND_IDLE, NO_MONS, SLOW])
+SIGHTS = st.sampled_from(
+    [
+        *(WELL, SILENT, ALL_ROUNDS, HEARD, ALONE, NO_QUORUM, CUT, CUT_ALL_ROUNDS, CUT_AND_IDLE),
+        *(NO_MONS, SLOW),
+    ]
+)
 
 
 @given(st.lists(SIGHTS, min_size=1, max_size=60), st.floats(0.2, 3.0))
@@ -121,12 +153,12 @@ def test_a_database_moves_only_after_a_loss_that_lasted(
         symptom = sights[number].symptom
         least_s = LOST_AFTER_S if symptom == "silent" else CUT_AFTER_S
         assert state.name == ("host-dead" if symptom == "silent" else "host-cut-from-ceph")
-        # Back to the first look of this loss nobody heard the host, and three looks were sure.
+        # Back to the first look of this loss nobody heard the host, and it was asked three times.
         first = number - round(state.lasted_s / every_s)
         lasting = sights[first : number + 1]
         assert (number - first) * every_s >= least_s - 1e-6
         assert all(one.symptom == symptom or not one.is_conclusive for one in lasting)
-        assert sum(one.symptom == symptom for one in lasting) >= 3
+        assert sum(one.rounds for one in lasting if one.symptom == symptom) >= 3
 
 
 @given(st.lists(st.sampled_from([WELL, SLOW, HEARD, CUT_AND_IDLE, NO_MONS]), min_size=1))

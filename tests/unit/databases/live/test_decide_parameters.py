@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from grampus.core.errors import NotFoundError, RefusedError, UsageError
+from grampus.core.units import MIB
 from grampus.databases.live.decide_parameters import (
     OWN_PARAMETERS,
     Variable,
@@ -22,6 +23,7 @@ from grampus.databases.live.decide_parameters import (
     require_users_own,
 )
 from grampus.databases.live.server_variables import parse_mariadb_variables, parse_mysql_variables
+from grampus.databases.model import FlavourName
 from grampus.databases.settings import ServerPlaces, decide_server_options, decide_server_settings
 
 NUMBER = Variable("n", "500", "number", Decimal(100), Decimal(10**9))
@@ -137,10 +139,25 @@ def test_same_values(wanted: str, running: str, same: bool) -> None:
     assert is_same_value(wanted, running) is same
 
 
-def test_commits_that_may_be_lost_are_told_of() -> None:
-    assert explain_risk("sync_binlog", "1") is None
-    assert explain_risk("innodb_io_capacity", "5") is None
-    assert "can lose confirmed commits" in str(explain_risk("innodb_flush_log_at_trx_commit", "2"))
+@pytest.mark.parametrize(
+    ("name", "value", "flavour", "expected"),
+    [
+        ("sync_binlog", "1", "mysql", None),
+        ("innodb_io_capacity", "5", "mysql", None),
+        ("sync_binlog", "0", "mariadb", "can lose confirmed commits"),
+        ("innodb_flush_log_at_trx_commit", "2", "mysql", "can lose confirmed commits"),
+        ("innodb_redo_log_capacity", "60M", "mysql", None),
+        ("innodb_redo_log_capacity", "67108864", "mysql", "Up to 62914560"),
+        ("innodb_redo_log_capacity", "1G", "mysql", "larger buffer pool to recover"),
+        # It applies its log in batches, however large it is.
+        ("innodb_log_file_size", "1G", "mariadb", None),
+    ],
+)
+def test_what_a_value_may_cost_is_told(
+    name: str, value: str, flavour: FlavourName, expected: str | None
+) -> None:
+    told = explain_risk(name, value, flavour, 180 * MIB)
+    assert told is None if expected is None else expected in str(told)
 
 
 def test_reset_goes_back_to_grampus_or_else_the_server() -> None:
