@@ -93,6 +93,7 @@ class FakeVolumes:
         self.hosts_without_volumed: set[str] = set()
         self.failing_paths: set[WritePath] = set()  # attaching by them fails
         self.unflushed: set[str] = set()  # volumes whose flushes are answered at once
+        self.made_durable: list[str] = []
         self.dropped_flushes: list[str] = []  # volumes whose flushes ever were
         self.drawn_down: list[str] = []  # while they were attached
         self.measured: list[str] = []  # whose snapshots were measured
@@ -114,6 +115,9 @@ class FakeVolumes:
         self._image(name)
         self.unflushed.discard(name)
         self._fuse.burn()
+
+    def ensure_durable(self, name: str) -> None:
+        self.made_durable.append(name)
 
     def is_attached(self, name: str) -> bool:
         self._fuse.burn()

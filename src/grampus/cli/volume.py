@@ -346,6 +346,7 @@ def volume_document(record: VolumeRecord) -> dict[str, Any]:
         "size_bytes": record.spec.size_bytes,
         "filesystem": record.spec.filesystem,
         "filesystem_bytes": record.spec.filesystem_bytes,
+        "external_log_bytes": record.spec.external_log_bytes,
         "write_path": record.spec.write_path,
         "max_lag_ms": record.spec.max_lag_ms if record.spec.write_path == "cache" else None,
         "journal_memory_bytes": journal_memory_of(record.spec),
@@ -356,6 +357,7 @@ def volume_document(record: VolumeRecord) -> dict[str, Any]:
         "driver_reason": attachment.driver_reason if attachment else None,
         "transport": attachment.transport if attachment else None,
         "device": attachment.device if attachment else None,
+        "log_device": attachment.log_device if attachment else None,
         "export_path": attachment.export_path if attachment else None,
         "mount_path": attachment.mount_path if attachment else None,
         "client_address": attachment.client_address if attachment else None,
@@ -379,6 +381,9 @@ def details_of_record(record: VolumeRecord) -> dict[str, str]:
     part_bytes = document.pop("filesystem_bytes")
     if part_bytes is not None:
         document["filesystem"] += f", on the first {format_bytes(part_bytes)}"
+    log_bytes = document.pop("external_log_bytes")
+    if log_bytes is not None:
+        document["filesystem"] += f", with an external log in the first {format_bytes(log_bytes)}"
     del document["max_lag_ms"], document["journal_memory_bytes"]
     document["write_path"] = describe_written(record.spec)
     logs = document.pop("local_logs")

@@ -69,6 +69,7 @@ def support_applications(ports: StepPorts, spec: DatabaseSpec) -> None:
         for _, replica in sorted(ports.records.followers(spec.name).items()):
             _install_in_replica(ports, replica.spec)
         _install_hashing(administrator, writing_to(ports, spec, administrator))
+        ports.volumes.ensure_durable(spec.name)
 
 
 def support_in_copy(administrator: Administrator, *, is_replica: bool) -> None:
@@ -96,6 +97,7 @@ def _install_in_replica(ports: StepPorts, spec: DatabaseSpec) -> None:
         administrator = administrator_of(ports, spec)
         if _lacks_hashing(administrator):
             _install_hashing(administrator, writing_to(ports, spec, administrator))
+            ports.volumes.ensure_durable(spec.name)
 
 
 def observe_time_zones(administrator: Administrator) -> list[str]:

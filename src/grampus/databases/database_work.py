@@ -145,6 +145,7 @@ class DatabaseWork:
             max_lag_ms=spec.max_lag_ms,
             journal_memory_bytes=spec.journal_memory_bytes,
             encryption=spec.encryption,
+            external_log_bytes=spec.external_log_bytes,
             identity=self._identity(),
         )
 

@@ -73,6 +73,7 @@ class DatabaseSpec(Model):
     max_lag_ms: int = DEFAULT_MAX_LAG_MS  # of its volume, with the write path `cache` alone
     journal_memory_bytes: int | None = None  # of its volume; None: the default
     encryption: EncryptionName | None = None  # of its volume, from its creation on
+    external_log_bytes: int | None = None  # of its volume, from its creation on
     parameters: dict[str, str] = Field(
         default_factory=dict
     )  # the server's, as its user set them, beside Grampus's own

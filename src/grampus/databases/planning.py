@@ -28,6 +28,7 @@ from grampus.databases.request import (
     require_request,
 )
 from grampus.hosts.port import Fleet, Host, HostUnreachableError
+from grampus.volumes.decide_external_log import decide_external_log
 from grampus.volumes.model import EncryptionName, WritePath
 from grampus.volumes.write_paths import decide_journal_memory_bytes, decide_max_lag_ms
 
@@ -97,6 +98,9 @@ class CreatePlanner:
                 write_path, request.journal_memory_bytes
             ),
             encryption=encryption,
+            external_log_bytes=like.external_log_bytes
+            if like
+            else decide_external_log(write_path, request.size_bytes),
             parameters=like.parameters if like else {},
             binlog_retention_s=like.binlog_retention_s if like else request.binlog_retention_s,
             recovery_goal_s=like.recovery_goal_s if like else request.recovery_goal_s,

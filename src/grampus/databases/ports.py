@@ -79,6 +79,13 @@ class VolumePort(Protocol):
         """
         ...
 
+    def ensure_durable(self, name: str) -> None:
+        """What was written to the volume is durable, also where flushes keep the order alone.
+
+        For what is in no binary log. Nothing happens without the volume, or while it is detached.
+        """
+        ...
+
     def ensure_flushed(self, name: str) -> None:
         """Flushes of the attached volume are done before they are answered, also those so far.
 

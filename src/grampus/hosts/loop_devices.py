@@ -35,7 +35,7 @@ class FilePart:
     """The part of a file that a loop device is."""
 
     offset_bytes: int
-    size_bytes: int
+    size_bytes: int  # 0: to the end of the file, also after it has grown
 
 
 def ensure_loop_device(
@@ -55,25 +55,49 @@ def ensure_loop_device(
 
 
 def make_loop_device(
-    host: Host, file: PurePosixPath, *, reference: str, part: FilePart | None = None
+    host: Host,
+    file: PurePosixPath,
+    *,
+    reference: str,
+    part: FilePart | None = None,
+    is_durable: bool = False,
 ) -> str:
-    """As `ensure_loop_device`, where there is none: nobody looks for it."""
-    device = _attach(host, file, reference, part)
+    """As `ensure_loop_device`, where there is none: nobody looks for it.
+
+    Each write to one that `is_durable` is so when it is answered (O_DSYNC): the server of the
+    file is told, and no flush is needed.
+    """
+    if is_durable:
+        device = _attach_by_script(host, file, reference, part, is_durable=True)
+    else:
+        device = _attach(host, file, reference, part)
     _ensure_flushes_pass(host, device)
     return device
+
+
+def _attach_by_script(
+    host: Host,
+    file: PurePosixPath,
+    reference: str,
+    part: FilePart | None,
+    *,
+    is_durable: bool = False,
+) -> str:
+    place = (0, 0) if part is None else (part.offset_bytes, part.size_bytes)
+    arguments = (str(file), reference, *map(str, place), "durable" if is_durable else "flushed")
+    return host.run(["python3", "-c", ATTACH_LOOP, *arguments]).stdout.strip()
 
 
 def _attach(host: Host, file: PurePosixPath, reference: str, part: FilePart | None) -> str:
     options = ["--find", "--show", "--direct-io=on", f"--loop-ref={reference}"]
     if part is not None:
-        options += [f"--offset={part.offset_bytes}", f"--sizelimit={part.size_bytes}"]
+        options += [f"--offset={part.offset_bytes}"]
+        options += [f"--sizelimit={part.size_bytes}"] if part.size_bytes else []
     argv = ["losetup", *options, str(file)]
     made = host.run(argv, check=False)
     if knows_no_references(made.returncode, made.stderr):
-        place = (0, 0) if part is None else (part.offset_bytes, part.size_bytes)
-        arguments = (str(file), reference, *map(str, place))
-        made = host.run(["python3", "-c", ATTACH_LOOP, *arguments])
-    elif made.returncode != 0:
+        return _attach_by_script(host, file, reference, part)
+    if made.returncode != 0:
         made = host.run(argv)  # once more, so that the host raises its own error
     return made.stdout.strip()
 

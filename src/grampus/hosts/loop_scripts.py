@@ -45,12 +45,14 @@ for attached in sorted(pathlib.Path("/sys/block").glob("loop*/loop")):
     found.append({"name": name, "ref": reference, "back-file": file})
 print(json.dumps({"loopdevices": found}))
 """
-# Arguments: file, reference, offset and size in bytes (0: to the end). Prints the device, which is
-# configured in one call (linux/loop.h: struct loop_config), with direct I/O to the file.
+# Arguments: file, reference, offset and size in bytes (0: to the end), and `durable` or `flushed`.
+# Prints the device, which is configured in one call (linux/loop.h: struct loop_config), with direct
+# I/O to the file. With `durable`, the file is open with O_DSYNC: FUSE passes the flag on with each
+# write, for which `losetup` has no option.
 ATTACH_LOOP = """
 import errno, fcntl, os, struct, sys
 CONFIGURE, GET_FREE, DIRECT_IO = 0x4C0A, 0x4C82, 16
-file = os.open(sys.argv[1], os.O_RDWR)
+file = os.open(sys.argv[1], os.O_RDWR | (os.O_DSYNC if sys.argv[5] == "durable" else 0))
 control = os.open("/dev/loop-control", os.O_RDWR)
 info = struct.pack(
     "=QQQQQIIII64s64s32s2Q",

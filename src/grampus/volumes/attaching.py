@@ -30,7 +30,6 @@ from grampus.volumes.decide_driver import (
     require_driver_serves,
     with_refused,
 )
-from grampus.volumes.decide_encryption import filesystem_options
 from grampus.volumes.decide_local_log import (
     find_current_log,
     is_current_log,
@@ -40,10 +39,11 @@ from grampus.volumes.decide_local_log import (
     require_log_at_hand,
 )
 from grampus.volumes.decide_namespace import decide_capabilities
+from grampus.volumes.drivers.export_devices import Devices
 from grampus.volumes.drivers.port import Driver, Mapped, MapRequest
 from grampus.volumes.drivers.table import build_drivers
 from grampus.volumes.drivers.volumed import NOT_BUILT, VolumedProgram
-from grampus.volumes.file_systems import grow, mount
+from grampus.volumes.file_systems import grow, make, mount
 from grampus.volumes.fresh import Fresh
 from grampus.volumes.key_files import ensure_key_absent, key_on_host
 from grampus.volumes.local_logs import LocalLogs, ensure_local_directory, is_local_directory
@@ -173,10 +173,11 @@ class Attacher:
         with self.key_on(target, record) as key_file:
             choice, mapped = self._map(target, choices, replace(request, key_file=key_file))
         is_new = not record.is_formatted
-        record = self._ensure_formatted(record, target, mapped.device)
+        devices = Devices(mapped.device, mapped.log_device)
+        record = self._ensure_formatted(record, target, devices)
         path = mount_path(target, name)
         target.run(["mkdir", "-p", str(path)])
-        if mount(target, mapped.device, path):
+        if mount(target, devices, path):
             self._progress.note(f"'{name}' was grown right before a crash: it has its size again.")
         if not is_new:
             self._grow_filesystem(record, target, just_mounted=True)  # grown while it was detached
@@ -185,6 +186,7 @@ class Attacher:
             driver=choice.driver,
             driver_reason=choice.reason,
             device=mapped.device,
+            log_device=mapped.log_device,
             mount_path=str(path),
             client_address=mapped.client_address
             or decide_client_address(self._watchers(record), others, target.address),
@@ -321,6 +323,7 @@ class Attacher:
             write_path=spec.write_path,
             is_unapplied=journal.is_unapplied,
             encryption=spec.encryption,
+            has_external_log=spec.external_log_bytes is not None,
         )
         if choices:
             return choices
@@ -332,7 +335,10 @@ class Attacher:
                 code="no-driver",
             )
         need = explain_need(
-            spec.write_path, is_unapplied=journal.is_unapplied, encryption=spec.encryption
+            spec.write_path,
+            is_unapplied=journal.is_unapplied,
+            encryption=spec.encryption,
+            has_external_log=spec.external_log_bytes is not None,
         )
         raise _no_driver(host, capabilities, need)
 
@@ -356,14 +362,11 @@ class Attacher:
         mapped = self._drivers[last.driver].ensure_mapped(host, request)
         return with_refused(last, refused), mapped
 
-    def _ensure_formatted(self, record: VolumeRecord, host: Host, device: str) -> VolumeRecord:
+    def _ensure_formatted(self, record: VolumeRecord, host: Host, devices: Devices) -> VolumeRecord:
         if record.is_formatted:
             return record
         # Not marked as formatted: nothing can have been stored, whatever half-made bytes say.
-        limit_bytes = record.spec.filesystem_bytes
-        part = [] if limit_bytes is None else ["-d", f"size={limit_bytes}"]
-        options = [*part, *filesystem_options(record.spec.encryption)]
-        host.run(["mkfs.xfs", "-q", "-f", "-K", *options, device])
+        make(host, devices, record.spec)
         return self._put(record.model_copy(update={"is_formatted": True}))
 
     def _grow_filesystem(self, record: VolumeRecord, host: Host, *, just_mounted: bool) -> None:

@@ -12,7 +12,12 @@ from grampus.state.operations import Step
 from grampus.volumes.asking import Asking
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.creating import Creating
-from grampus.volumes.decide_encryption import decide_clone_encryption, header_bytes
+from grampus.volumes.decide_encryption import (
+    ENCRYPTION_FACT,
+    decide_clone_encryption,
+    header_bytes,
+)
+from grampus.volumes.decide_external_log import parse_external_log
 from grampus.volumes.decide_identity import new_identity
 from grampus.volumes.decide_namespace import decide_shared, read_places
 from grampus.volumes.decide_snapshot import describe_parent, name_child, require_snapshot
@@ -185,7 +190,7 @@ class Cloning:
         return decide_shared(source, None, tuple(found))
 
     def _require_cloneable(self, spec: VolumeSpec, source: CloneSource) -> VolumeSpec:
-        """The clone, encrypted as its source is."""
+        """The clone, encrypted as its source is, with its file system at the same place."""
         volume = self._records.names_of_images().get((source.pool, source.image))
         name = volume or f"{source.pool}/{source.image}"
         command = f"grampus volume snapshot list {name}"
@@ -195,12 +200,14 @@ class Cloning:
             source.snapshot,
             list_command=command,
         )
+        fact: str | None
         # A volume's record has it since it was created; another image says it itself.
-        fact = (
-            self._records.get(volume).spec.encryption
-            if volume is not None
-            else self._encrypting.encryption_fact(source.pool, source.image)
-        )
+        if volume is not None:
+            whole = self._records.get(volume).spec
+            fact, log_bytes = whole.encryption, whole.external_log_bytes
+        else:
+            facts = self._encrypting.facts(source.pool, source.image)
+            fact, log_bytes = facts.get(ENCRYPTION_FACT), parse_external_log(name, facts)
         encryption = decide_clone_encryption(f"The volume '{name}'", fact, spec.encryption)
         least_bytes = found.size_bytes - header_bytes(encryption)
         if whole_mib(spec.size_bytes) < least_bytes:
@@ -210,7 +217,7 @@ class Cloning:
                 "Remove --size, or choose a larger size.",
                 code="shrink",
             )
-        return spec.model_copy(update={"encryption": encryption})
+        return spec.model_copy(update={"encryption": encryption, "external_log_bytes": log_bytes})
 
 
 def _discard(_value: object) -> None:

@@ -40,6 +40,7 @@ def decide_drivers(
     write_path: WritePath = "direct",
     is_unapplied: bool = False,
     encryption: EncryptionName | None = None,
+    has_external_log: bool = False,
 ) -> list[DriverChoice]:
     """Drivers that can work on the host, the best first; empty when there is none.
 
@@ -49,7 +50,7 @@ def decide_drivers(
     that was `asked` for is the only choice. A journal is known to volumed alone, so it is the
     only choice for a volume that writes through one, or whose image lacks what one still holds
     (`is_unapplied`). So it is for one with `encryption`: the others would serve ciphertext, and
-    write over it.
+    write over it. And for one with an external log: the others give one block device.
     """
     choices: list[DriverChoice] = []
     missing: list[str] = []
@@ -69,7 +70,12 @@ def decide_drivers(
         missing.append("nbd")
     if capabilities.has_fuse:
         choices.append(DriverChoice("qsd", _because(missing, absence, "the host has FUSE")))
-    need = explain_need(write_path, is_unapplied=is_unapplied, encryption=encryption)
+    need = explain_need(
+        write_path,
+        is_unapplied=is_unapplied,
+        encryption=encryption,
+        has_external_log=has_external_log,
+    )
     if need is not None:
         choices = [DriverChoice("volumed", need) for choice in choices if _is_volumed(choice)]
     if asked is None:
@@ -78,7 +84,11 @@ def decide_drivers(
 
 
 def explain_need(
-    write_path: WritePath, *, is_unapplied: bool, encryption: EncryptionName | None = None
+    write_path: WritePath,
+    *,
+    is_unapplied: bool,
+    encryption: EncryptionName | None = None,
+    has_external_log: bool = False,
 ) -> str | None:
     """Why only volumed can serve the volume, as a part of a sentence; None when others can."""
     if encryption is not None:
@@ -87,6 +97,8 @@ def explain_need(
         return f"only volumed serves the write path {write_path}"
     if is_unapplied:
         return "only volumed can apply the journal that the image has"
+    if has_external_log:
+        return "only volumed serves a file system with an external log"
     return None
 
 
@@ -98,7 +110,7 @@ def require_driver_serves(
     The code is `unapplied-journal` when the image lacks what its journal holds: through another
     driver it would be an old, torn state. It is `write-path` when the journal is empty, and the
     volume shall write through it all the same. It is `encrypted` when the driver would serve
-    ciphertext.
+    ciphertext, and `external-log` when it gives one block device and the volume needs two.
     """
     if asked in (None, "volumed"):
         return
@@ -123,6 +135,13 @@ def require_driver_serves(
             f"{asked} cannot serve: only volumed can.",
             f"Remove --driver, or first run `grampus volume set {spec.name} --write-path direct`.",
             code="write-path",
+        )
+    if spec.external_log_bytes is not None:
+        raise RefusedError(
+            f"The file system of the volume '{spec.name}' has an external log, which the driver "
+            f"{asked} cannot serve: only volumed can.",
+            "Remove --driver.",
+            code="external-log",
         )
 
 

@@ -28,9 +28,9 @@ def image_bytes(spec: VolumeSpec) -> int:
     return spec.size_bytes + header_bytes(spec.encryption)
 
 
-def filesystem_options(encryption: EncryptionName | None) -> list[str]:
-    """What mkfs.xfs is told besides: its log writes whole sectors of the encryption."""
-    return [] if encryption is None else ["-s", f"size={LUKS2_SECTOR_BYTES}"]
+def sector_bytes(encryption: EncryptionName | None) -> int | None:
+    """What the file system has to write at least at once; None: whatever it likes."""
+    return None if encryption is None else LUKS2_SECTOR_BYTES
 
 
 def decide_clone_encryption(

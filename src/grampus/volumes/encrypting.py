@@ -7,6 +7,8 @@ second fact can always be opened, and one without is formatted again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import ConfigDict, SecretStr
 
 from grampus.ceph.encryption import RbdEncryption
@@ -20,6 +22,7 @@ from grampus.volumes.decide_encryption import (
     KEY_FACT,
     image_bytes,
 )
+from grampus.volumes.decide_external_log import external_log_facts
 from grampus.volumes.model import VolumeSpec
 from grampus.volumes.volume_keys import (
     MasterKeys,
@@ -61,6 +64,8 @@ class Encrypting:
         if sealed_key is not None:
             self.require_openable(sealed_key)
         self._images.ensure_image(spec.pool, spec.image, image_bytes(spec), spec.identity)
+        if spec.external_log_bytes is not None:
+            self._images.set_metadata(spec.pool, spec.image, external_log_facts(spec))
         if spec.encryption is None:
             return
         facts = self._images.metadata(spec.pool, spec.image)
@@ -84,6 +89,7 @@ class Encrypting:
         if spec.encryption is not None:
             return None
         facts = {IDENTITY_FACT: spec.identity} if spec.identity else {}
+        facts |= external_log_facts(spec)
         return NewClone(size_bytes=image_bytes(spec), facts=facts)
 
     def inherit(self, spec: VolumeSpec, source: tuple[str, str]) -> None:
@@ -95,7 +101,7 @@ class Encrypting:
         if spec.encryption is not None and not all(fact in inherited for fact in ENCRYPTION_FACTS):
             self._mark(spec, self._images.metadata(*source).get(KEY_FACT, ""))
         kept = () if spec.encryption is None else ENCRYPTION_FACTS
-        facts = {key: "" for key in inherited if key not in kept}
+        facts = {key: "" for key in inherited if key not in kept} | external_log_facts(spec)
         self._images.set_metadata(spec.pool, spec.image, {**facts, IDENTITY_FACT: spec.identity})
 
     def find_sealed_key(self, spec: VolumeSpec) -> str | None:
@@ -139,9 +145,9 @@ class Encrypting:
         """
         unseal_volume_key(sealed_key, self._keys)
 
-    def encryption_fact(self, pool: str, image: str) -> str | None:
-        """What an image says of its encryption; None: it has none."""
-        return self._images.metadata(pool, image).get(ENCRYPTION_FACT)
+    def facts(self, pool: str, image: str) -> Mapping[str, str]:
+        """What an image says of itself."""
+        return self._images.metadata(pool, image)
 
     def ensure_size(self, spec: VolumeSpec, *, limit_s: float | None = None) -> None:
         """The volume's image at the size of the volume; it may be in use. Errors as `find_key`.

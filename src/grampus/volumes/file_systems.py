@@ -1,4 +1,5 @@
-"""The XFS file system of a volume: mounted, and grown so that a crash at any moment does no harm.
+"""The XFS file system of a volume: made, mounted, and grown so that a crash at any moment does no
+harm.
 
 XFS writes a growth to its log at once, and to its superblock up to half a minute later. If the host
 loses its power in between, or a snapshot is taken, Linux (seen with 6.18) cannot replay the log: it
@@ -15,6 +16,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from grampus.hosts.port import CommandFailedError, Host
+from grampus.volumes.decide_encryption import sector_bytes
+from grampus.volumes.drivers.export_devices import Devices
+from grampus.volumes.model import VolumeSpec
 
 # nouuid: hosts that are one machine may still have what a fence took away mounted, and XFS mounts
 # no second file system of the same UUID. Who may mount a volume is decided by its lock.
@@ -55,12 +59,26 @@ class Superblock:
     geometry: Geometry
 
 
-def mount(host: Host, device: str, path: PurePosixPath) -> bool:
+def make(host: Host, devices: Devices, spec: VolumeSpec) -> None:
+    """Make the file system of a volume in which nothing is stored."""
+    limit_bytes, sector = spec.filesystem_bytes, sector_bytes(spec.encryption)
+    options = [] if limit_bytes is None else ["-d", f"size={limit_bytes}"]
+    options += [] if sector is None else ["-s", f"size={sector}"]
+    if devices.log is not None:
+        log = [f"logdev={devices.log}", f"size={spec.external_log_bytes}"]
+        log += [] if sector is None else [f"sectsize={sector}"]
+        options += ["-l", ",".join(log)]
+    host.run(["mkfs.xfs", "-q", "-f", "-K", *options, devices.data])
+
+
+def mount(host: Host, devices: Devices, path: PurePosixPath) -> bool:
     """Mount the file system; whether its superblock had to be corrected for that.
 
     Raises CommandFailedError with what `mount` said first.
     """
-    argv = ["mount", "-t", "xfs", "-o", MOUNT_OPTIONS, device, str(path)]
+    device, log = devices.data, devices.log
+    options = MOUNT_OPTIONS if log is None else f"{MOUNT_OPTIONS},logdev={log}"
+    argv = ["mount", "-t", "xfs", "-o", options, device, str(path)]
     mounted = host.run(argv, check=False)
     if mounted.returncode == 0:
         return False
@@ -70,7 +88,7 @@ def mount(host: Host, device: str, path: PurePosixPath) -> bool:
     found = parse_superblock(
         host.run(
             [
-                *("xfs_db", "-r", "-c", "sb 0"),
+                *("xfs_db", "-r", *_log_options(devices), "-c", "sb 0"),
                 *("-c", "print blocksize agblocks dblocks agcount", device),
             ]
         ).stdout
@@ -79,11 +97,11 @@ def mount(host: Host, device: str, path: PurePosixPath) -> bool:
     wanted = None if found is None else decide_geometry(found, int(size))
     if found is None or wanted is None:
         raise failure
-    _write_geometry(host, device, wanted)
+    _write_geometry(host, devices, wanted)
     if host.run(argv, check=False).returncode != 0:
         # Something else is wrong with it: the size goes back. The replay may have written other
         # blocks before it failed; it writes them again the next time.
-        _write_geometry(host, device, found.geometry)
+        _write_geometry(host, devices, found.geometry)
         raise failure
     return True
 
@@ -125,7 +143,12 @@ def decide_geometry(found: Superblock, device_bytes: int) -> Geometry | None:
     return Geometry(blocks, groups) if blocks > found.geometry.blocks else None
 
 
-def _write_geometry(host: Host, device: str, geometry: Geometry) -> None:
+def _log_options(devices: Devices) -> list[str]:
+    return [] if devices.log is None else ["-l", devices.log]
+
+
+def _write_geometry(host: Host, devices: Devices, geometry: Geometry) -> None:
     # -d: between the two writes the superblock contradicts itself, which xfs_db would refuse.
     blocks, groups = f"write -d dblocks {geometry.blocks}", f"write -d agcount {geometry.groups}"
-    host.run(["xfs_db", "-x", "-c", "sb 0", "-c", blocks, "-c", groups, device])
+    writing = ("-c", "sb 0", "-c", blocks, "-c", groups, devices.data)
+    host.run(["xfs_db", "-x", *_log_options(devices), *writing])

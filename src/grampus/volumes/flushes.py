@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from grampus.hosts.port import Fleet
 from grampus.volumes.attaching import Attacher
+from grampus.volumes.drivers.export_devices import keeps_order
 from grampus.volumes.records import VolumeRecords
 
 
@@ -26,8 +27,14 @@ class Flushes:
         if driven is None or record.attachment is None or record.spec.write_path == "direct":
             return False
         host = self._fleet.host(record.attachment.host)
-        driven[0].drop_flushes(host, record.attachment.device)
+        driven[0].drop_flushes(host, driven[1], record.attachment.device)
         return True
+
+    def ensure_durable(self, name: str) -> None:
+        """As `VolumeService.ensure_durable`."""
+        record = self._records.find(name)
+        if record is not None and keeps_order(record.spec):
+            self.ensure_done(name)
 
     def ensure_done(self, name: str) -> None:
         """As `VolumeService.ensure_flushed`."""
@@ -36,4 +43,4 @@ class Flushes:
         if driven is None or record.attachment is None:
             return
         host = self._fleet.host(record.attachment.host)
-        driven[0].ensure_flushed(host, record.attachment.device)
+        driven[0].ensure_flushed(host, driven[1], record.attachment.device)

@@ -67,6 +67,8 @@ class Lending:
             why = "is encrypted, and only volumed decrypts it"
         elif spec.write_path != "direct" or self._attacher.observe_journal(spec).is_unapplied:
             why = "has a journal, and only volumed can read it"
+        elif spec.external_log_bytes is not None:
+            why = "has a file system with an external log, and only volumed serves it"
         elif not record.is_formatted:
             why = "has no file system yet"
         else:

@@ -48,6 +48,9 @@ class VolumeSpec(Model):
     # The file system covers only the first so many bytes; the rest is free for raw use.
     # None: all of it.
     filesystem_bytes: int | None = None
+    # XFS has its log in the first so many bytes, on a device of its own, and the file system is in
+    # the rest (`drivers/export_devices.py`). None: the log is inside the file system.
+    external_log_bytes: int | None = None
     write_path: WritePath = "direct"
     # With `cache` alone: how far the cluster may be behind what was flushed.
     max_lag_ms: int = DEFAULT_MAX_LAG_MS
@@ -80,6 +83,7 @@ class Attachment(Model):
     driver: DriverName
     driver_reason: str  # why this driver was chosen, in one sentence
     device: str  # block device on the host, such as /dev/loop3
+    log_device: str | None = None  # the same, of an external log
     mount_path: str  # where the file system is mounted on the host
     client_address: str | None  # address:port/nonce of the RADOS client, as `rbd status` shows it
     export_path: str | None = None  # the FUSE file under the device, for drivers that have one

@@ -12,13 +12,14 @@ from grampus.core.clock import Clock
 from grampus.core.errors import RefusedError
 from grampus.core.names import require_name
 from grampus.core.progress import Progress
-from grampus.core.units import MIB, format_bytes
+from grampus.core.units import format_bytes
 from grampus.hosts.port import Fleet
 from grampus.operations.runner import OperationRunner
 from grampus.state.home import Home
 from grampus.state.store import Store
 from grampus.volumes import kinds
 from grampus.volumes.cloning import CloneOrder
+from grampus.volumes.decide_external_log import MIN_FILESYSTEM_BYTES
 from grampus.volumes.decide_identity import new_identity
 from grampus.volumes.decide_namespace import make_namespace
 from grampus.volumes.drivers.volumed import VolumedProgram
@@ -44,8 +45,6 @@ from grampus.volumes.model import (
 from grampus.volumes.parts import build_parts
 from grampus.volumes.places import is_older_driver
 from grampus.volumes.write_paths import WriteBounds, decide_written, describe_written
-
-MIN_VOLUME_SIZE_BYTES = 320 * MIB  # XFS makes no smaller file system (mkfs.xfs 6.0 and later)
 
 
 class VolumeService:
@@ -130,10 +129,10 @@ class VolumeService:
         require_name("volume", name)
         self._creating.require_new(name)
         self._attacher.require_volumed(write_path, encryption)
-        if size_bytes < MIN_VOLUME_SIZE_BYTES:
+        if size_bytes < MIN_FILESYSTEM_BYTES:
             raise RefusedError(
                 f"A volume of {format_bytes(size_bytes)} is too small for a file system.",
-                f"Choose at least {format_bytes(MIN_VOLUME_SIZE_BYTES)}.",
+                f"Choose at least {format_bytes(MIN_FILESYSTEM_BYTES)}.",
                 code="too-small",
             )
         spec = VolumeSpec(
@@ -398,6 +397,14 @@ class VolumeService:
         """
         with self.operations.locked(name):
             self._flushes.ensure_done(name)
+
+    def ensure_durable(self, name: str) -> None:
+        """What was written to the volume is durable, also where flushes keep the order alone.
+
+        For what is in no binary log. Nothing happens without the volume, or while it is detached.
+        No lock is taken: whoever holds it may wait for the server.
+        """
+        self._flushes.ensure_durable(name)
 
     def ensure_detached(self, name: str) -> None:
         """Flush, unmount, and take the block device away; nothing happens if it is detached."""

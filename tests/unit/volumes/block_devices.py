@@ -30,6 +30,8 @@ class Loop:
     reference: str
     server: Daemon
     size_bytes: int = 0
+    offset_bytes: int = 0  # in the file
+    is_durable: bool = False  # each write to it is so when it is answered
 
 
 @dataclass

@@ -71,6 +71,7 @@ class Image:
     lock: str | None = None  # the address of the client that holds it, also when it is dead
     has_filesystem: bool = False
     filesystem_bytes: int = 0
+    external_log_bytes: int | None = None  # of that file system
     was_mounted: bool = False  # from then on it may hold data
     data: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
@@ -524,11 +525,8 @@ class RbdCluster(PlayedCommands):
             assert not image.frames, "a snapshot without what was flushed"
             self._snapshots += 1
             image.snapshots[snapshot] = Snapshot(
-                self._snapshots,
-                image.size_bytes,
-                image.has_filesystem,
-                image.filesystem_bytes,
-                image.data,
+                *(self._snapshots, image.size_bytes, image.has_filesystem),
+                *(image.filesystem_bytes, image.data),
                 parent=image.parent,
             )
             return 0, ""
@@ -549,9 +547,8 @@ class RbdCluster(PlayedCommands):
                 assert not self.watchers(name), "an image rolled back under its client"
                 assert not image.is_journal_open, "the journal would come over the rollback"
                 assert name not in self.journals, "an old log could come over the rollback"
-                image.size_bytes, image.data = found.size_bytes, found.data
-                image.has_filesystem = found.has_filesystem
-                image.filesystem_bytes = found.filesystem_bytes
+                image.size_bytes, image.filesystem_bytes = found.size_bytes, found.filesystem_bytes
+                image.has_filesystem, image.data = found.has_filesystem, found.data
             case _:
                 raise AssertionError(f"rbd snap {verb}")
         return 0, ""
@@ -577,16 +574,18 @@ class RbdCluster(PlayedCommands):
             return 1, "rbd.ImageNotFound: [errno 2] RBD image not found (error creating clone)"
         if name in self.images:
             return 17, "[errno 17] RBD image already exists (error creating clone)"
-        found = self.images[parent].snapshots[snapshot]
+        source = self.images[parent]
+        found = source.snapshots[snapshot]
         self.images[name] = Image(
             found.size_bytes,
             has_filesystem=found.has_filesystem,
             filesystem_bytes=found.filesystem_bytes,
             was_mounted=True,
             data=found.data,
-            metadata=dict(self.images[parent].metadata),
+            metadata=dict(source.metadata),
             parent=(parent, snapshot),
-            passphrase=self.images[parent].passphrase,
+            passphrase=source.passphrase,
+            external_log_bytes=source.external_log_bytes,
         )
         return 0, ""
 

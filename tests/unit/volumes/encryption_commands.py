@@ -16,6 +16,7 @@ from grampus.volumes.key_files import WRITE_KEY
 from tests.fakes.hosts import FakeFile
 
 if TYPE_CHECKING:
+    from .block_devices import Loop
     from .cluster import Image, RbdCluster
 
 MARK = "grampus.encryption"
@@ -55,12 +56,21 @@ def data_bytes(image: Image) -> int:
     return image.size_bytes - (image.header_bytes if image.passphrase is not None else 0)
 
 
-def filesystem_bytes(image: Image, options: Sequence[str]) -> int:
-    """The size of the file system that mkfs.xfs makes when it is told that."""
+def make_filesystem(image: Image, options: Sequence[str], log: Loop | None) -> None:
+    """What mkfs.xfs makes when it is told that; `log` is the device that it names for the log."""
     words = dict(zip(options[::2], options[1::2], strict=True))
-    is_encrypted = image.passphrase is not None
+    is_encrypted, log_bytes = image.passphrase is not None, None
     assert words.pop("-s", None) == ("size=4096" if is_encrypted else None), "slow log writes"
-    return int(words.get("-d", f"size={data_bytes(image)}").removeprefix("size="))
+    if log is not None:
+        told = dict(word.split("=") for word in words.pop("-l").split(","))
+        assert log.is_durable, "a log whose writes are not durable"
+        assert log.offset_bytes == 0, "a log over the file system"
+        assert told.get("sectsize") == ("4096" if is_encrypted else None), "slow log writes"
+        log_bytes = int(told["size"])
+        assert log_bytes == log.size_bytes
+    image.has_filesystem, image.external_log_bytes = True, log_bytes
+    room_bytes = data_bytes(image) - (log_bytes or 0)
+    image.filesystem_bytes = int(words.get("-d", f"size={room_bytes}").removeprefix("size="))
 
 
 def opening_problem(image: Image, options: Mapping[str, str], files: Files) -> str | None:

@@ -12,7 +12,7 @@ import json
 import pathlib
 from pathlib import PurePosixPath
 
-from grampus.hosts.loop_scripts import LIST_LOOPS
+from grampus.hosts.loop_scripts import ATTACH_LOOP, LIST_LOOPS
 from grampus.hosts.mounts import LIST_USERS
 from grampus.hosts.port import DaemonSpec, DaemonStatus
 from grampus.volumes.drivers.volumed_states import ASK_STATES
@@ -23,7 +23,7 @@ from .block_devices import Daemon as Daemon
 from .block_devices import Loop as Loop
 from .block_devices import Mapping as Mapping
 from .cluster import FSID, Image, RbdCluster
-from .encryption_commands import data_bytes, filesystem_bytes, opening_problem, write_key
+from .encryption_commands import data_bytes, make_filesystem, opening_problem, write_key
 from .exchange_answers import answer_exchange, heard_loops, open_journal
 from .local_disk import Log, drain_log, list_asides, open_log, require_removable, write_log
 from .namespace_commands import split_name
@@ -35,6 +35,12 @@ _NO_RBD_NBD = """\
 /usr/bin/rbd-nbd: exec failed: (2) No such file or directory
 rbd: rbd-nbd failed with error: /usr/bin/rbd-nbd: exit status: 1
 """
+
+
+def _log_device(options: str) -> str | None:
+    """The device for the log that options of `mount` or of mkfs.xfs name."""
+    named = [word for word in options.split(",") if word.startswith("logdev=")]
+    return named[0].removeprefix("logdev=") if named else None
 
 
 class VolumeHost(FakeHost):
@@ -149,11 +155,17 @@ class VolumeHost(FakeHost):
                     return 0, ""
                 self.drops_flushes.discard(device)
                 return 0, "write back\n"
-            case ["sync", device]:
+            case ["sync", device] if device.startswith("/dev/"):
+                assert device not in self.drops_flushes, "a flush that nobody does"
                 self.flushed.append(device)
+                return 0, ""
+            case ["sync", file] if any(str(loop.file) == file for loop in self.loops.values()):
+                self.flushed.append(file)
                 return 0, ""
             case ["losetup", *options]:
                 return self._losetup(options)
+            case ["python3", "-c", script, name, reference, *part, how] if script == ATTACH_LOOP:
+                return self._add_loop(Path(name), reference, part, is_durable=how == "durable")
             case ["python3", "-c", script, where] if script == LIST_LOOPS:
                 return self._list_loops(where)
             case ["python3", "-c", script, _, _] if script == ASK_STATES:
@@ -161,8 +173,8 @@ class VolumeHost(FakeHost):
             case ["findmnt", *_, "--mountpoint", target]:
                 source = self.mounts.get(Path(target))
                 return (1, "") if source is None else (0, f"{source}\n")
-            case ["mount", "-t", "xfs", "-o", _, device, target]:
-                return self._mount(device, Path(target))
+            case ["mount", "-t", "xfs", "-o", options, device, target]:
+                return self._mount(device, Path(target), _log_device(options))
             case ["umount", target]:
                 return self._umount(Path(target))
             case ["sh", "-c", script, "list-users", _] if script == LIST_USERS:
@@ -171,8 +183,8 @@ class VolumeHost(FakeHost):
                 image = self.image_of(device)
                 assert image is not None
                 assert not image.was_mounted, "mkfs over data"
-                image.has_filesystem = True
-                image.filesystem_bytes = filesystem_bytes(image, part)
+                make_filesystem(image, part, self.loops.get(_log_device(",".join(part)) or ""))
+                self._require_layout(image, device)
                 return 0, ""
             case ["sh", "-c", _, "write-superblock", target] if Path(target) in self.mounts:
                 return 0, ""
@@ -264,17 +276,12 @@ class VolumeHost(FakeHost):
 
     def _losetup(self, options: list[str]) -> tuple[int, str]:
         match options:
-            case ["--find", "--show", "--direct-io=on", reference, name]:
-                file = Path(name)
-                servers = [d for d in self.daemons.values() if d.export == file]
-                assert file in self.mounts, "losetup over the empty file under the export"
-                device = f"/dev/loop{self._number()}"
-                self.loops[device] = Loop(
-                    file, reference.removeprefix("--loop-ref="), servers[0], servers[0].size_bytes
-                )
-                return 0, f"{device}\n"
+            case ["--find", "--show", "--direct-io=on", reference, *offset, name]:
+                part = [word.removeprefix("--offset=") for word in offset]
+                return self._add_loop(Path(name), reference.removeprefix("--loop-ref="), part)
             case ["--set-capacity", device]:
-                self.loops[device].size_bytes = self.loops[device].server.size_bytes
+                loop = self.loops[device]
+                loop.size_bytes = loop.server.size_bytes - loop.offset_bytes
                 return 0, ""
             case ["--detach", device]:
                 if device in self.mounts.values():
@@ -283,9 +290,36 @@ class VolumeHost(FakeHost):
                 return 0, ""
         raise AssertionError(f"losetup {options}")
 
-    def _mount(self, device: str, target: Path) -> tuple[int, str]:
+    def _add_loop(
+        self, file: Path, reference: str, part: list[str], *, is_durable: bool = False
+    ) -> tuple[int, str]:
+        assert file in self.mounts, "losetup over the empty file under the export"
+        assert len(reference) < 64, "a reference that the kernel cuts"
+        server = next(d for d in self.daemons.values() if d.export == file)
+        offset, size = [*map(int, part), 0, 0][:2]
+        device = f"/dev/loop{self._number()}"
+        size_bytes = size or server.size_bytes - offset
+        self.loops[device] = Loop(file, reference, server, size_bytes, offset, is_durable)
+        return 0, f"{device}\n"
+
+    def _require_layout(self, image: Image, device: str, log: str | None = None) -> None:
+        """The file system begins behind its log, and what is flushed is durable."""
+        loop = self.loops.get(device)
+        if loop is None:
+            assert image.external_log_bytes is None, "a file system that is not there"
+            return
+        assert loop.offset_bytes == (image.external_log_bytes or 0), "another file system"
+        is_ordered = image.external_log_bytes is not None and loop.server.write_path != "direct"
+        assert (device in self.drops_flushes) == is_ordered, "flushes that are lost, or slow"
+        if log is not None:
+            assert self.loops[log].is_durable, "a log whose writes are not durable"
+
+    def _mount(self, device: str, target: Path, log: str | None) -> tuple[int, str]:
         image = self.image_of(device)
         assert target not in self.mounts, f"{target} mounted twice"
+        if image is not None and image.has_filesystem:
+            assert (log is None) == (image.external_log_bytes is None), "without its log"
+            self._require_layout(image, device, log)
         if image is None or not image.has_filesystem or target not in self.directories:
             return 32, f"mount: {target}: can't read superblock on {device}"
         image.was_mounted = True

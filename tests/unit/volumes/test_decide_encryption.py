@@ -6,22 +6,22 @@ from grampus.core.errors import GrampusError
 from grampus.core.units import GIB, MIB
 from grampus.volumes.decide_encryption import (
     decide_clone_encryption,
-    filesystem_options,
     image_bytes,
+    sector_bytes,
 )
 from grampus.volumes.model import EncryptionName, VolumeSpec
 
 
 @pytest.mark.parametrize(
-    ("encryption", "expected_bytes", "expected_options"),
-    [(None, GIB, []), ("luks2", GIB + 16 * MIB, ["-s", "size=4096"])],
+    ("encryption", "expected_bytes", "expected_sector"),
+    [(None, GIB, None), ("luks2", GIB + 16 * MIB, 4096)],
 )
 def test_header_is_beside_what_the_user_asked_for(
-    encryption: EncryptionName | None, expected_bytes: int, expected_options: list[str]
+    encryption: EncryptionName | None, expected_bytes: int, expected_sector: int | None
 ) -> None:
     spec = VolumeSpec(name="a", pool="p", image="a", size_bytes=GIB, encryption=encryption)
     assert image_bytes(spec) == expected_bytes
-    assert filesystem_options(encryption) == expected_options
+    assert sector_bytes(encryption) == expected_sector
 
 
 @pytest.mark.parametrize(

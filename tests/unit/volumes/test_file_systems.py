@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from grampus.hosts.port import CommandFailedError, CommandResult, Host
+from grampus.volumes.drivers.export_devices import Devices
 from grampus.volumes.file_systems import (
     Geometry,
     Superblock,
@@ -18,7 +19,7 @@ from grampus.volumes.file_systems import (
     parse_superblock,
 )
 
-DEVICE, PATH = "/dev/loop3", PurePosixPath("/data/volumes/shop")
+DEVICES, PATH = Devices("/dev/loop3"), PurePosixPath("/data/volumes/shop")
 GIB = 1024**3
 PRINTED = "blocksize = 4096\nagblocks = 32768\ndblocks = 131072\nagcount = 4\n"
 SMALL = Superblock(4096, 32768, Geometry(131072, 4))
@@ -76,20 +77,29 @@ def test_the_geometry_of_a_grown_device(device_bytes: int, expected: Geometry | 
 
 def test_a_file_system_that_mounts_is_left_alone() -> None:
     host = XfsHost(failures=0)
-    assert mount(host.host(), DEVICE, PATH) is False
+    assert mount(host.host(), DEVICES, PATH) is False
     assert [argv[0] for argv in host.ran] == ["mount"]
 
 
 def test_one_that_was_grown_right_before_a_crash_gets_the_size_of_its_device() -> None:
     host = XfsHost(failures=1)
-    assert mount(host.host(), DEVICE, PATH) is True
+    assert mount(host.host(), DEVICES, PATH) is True
+    assert host.written() == ["write -d dblocks 524288", "write -d agcount 16"]
+
+
+def test_one_with_an_external_log_is_asked_and_corrected_with_it() -> None:
+    host = XfsHost(failures=1)
+    assert mount(host.host(), Devices("/dev/loop3", "/dev/loop4"), PATH) is True
+    assert all("logdev=/dev/loop4" in argv[4] for argv in host.ran if argv[0] == "mount")
+    asked = [argv for argv in host.ran if argv[0] == "xfs_db"]
+    assert [argv[argv.index("-l") + 1] for argv in asked] == ["/dev/loop4"] * 2
     assert host.written() == ["write -d dblocks 524288", "write -d agcount 16"]
 
 
 def test_one_that_is_damaged_otherwise_is_left_as_it_was() -> None:
     host = XfsHost(failures=2)
     with pytest.raises(CommandFailedError, match="Structure needs cleaning"):
-        mount(host.host(), DEVICE, PATH)
+        mount(host.host(), DEVICES, PATH)
     assert host.written()[2:] == ["write -d dblocks 131072", "write -d agcount 4"]
 
 
@@ -104,7 +114,7 @@ def test_one_that_is_damaged_otherwise_is_left_as_it_was() -> None:
 def test_nothing_is_written_without_a_reason(said: str, printed: str) -> None:
     host = XfsHost(failures=1, said=said, printed=printed)
     with pytest.raises(CommandFailedError):
-        mount(host.host(), DEVICE, PATH)
+        mount(host.host(), DEVICES, PATH)
     assert host.written() == []
 
 

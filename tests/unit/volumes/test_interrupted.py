@@ -9,6 +9,7 @@ import pytest
 
 from grampus.core.errors import GrampusError
 from grampus.core.failpoints import VARIABLE, FailpointError
+from grampus.volumes.decide_external_log import EXTERNAL_LOG_BYTES
 from tests.fakes.interruption import Killed, burn_points, in_turn, is_stopped, stopped_runs
 from tests.unit.volumes.machine import VolumeHost
 
@@ -54,6 +55,11 @@ def _with_journal(world: World) -> None:
 def _with_cache(world: World) -> None:
     world.build_volumed()
     world.create(write_path="cache")
+
+
+def _with_external_log(world: World) -> None:
+    world.build_volumed()
+    world.create(write_path="journal", external_log_bytes=EXTERNAL_LOG_BYTES)
 
 
 # -- what is done, and what happens -------------------------------------------------------------
@@ -149,6 +155,9 @@ _cache_left_direct = in_turn(_cache_left, _write_directly)
 _cache_left_on_a_lost_host = in_turn(_cache_left, _cut_off)
 _cache_cut_off = in_turn(_attached_cache, _cut_off)
 _cache_fenced = in_turn(_attached_cache, _fence)
+_attached_log = in_turn(_with_external_log, _attach_and_write)
+_log_killed = in_turn(_attached_log, _kill_volumed)
+_log_fenced = in_turn(_attached_log, _fence)
 _resize_and_attach = in_turn(_resize, _attach)
 _fence_and_attach = in_turn(_fence_if_attached, _attach)
 _fence_and_attach_elsewhere = in_turn(_fence_if_attached, _attach_elsewhere)
@@ -211,6 +220,12 @@ CASES: dict[str, tuple[Act, Act, Act]] = {
     "replay-cache-then-attach-elsewhere": (_cache_left, _replay, _replay_and_attach_elsewhere),
     "fence-cache-then-attach-there": (_attached_cache, _fence, _fence_and_attach),
     "fence-cache-then-attach-elsewhere": (_cache_cut_off, _fence, _fence_and_attach_elsewhere),
+    "attach-external-log": (_with_external_log, _attach, _attach),
+    "mend-killed-external-log": (_log_killed, _attach, _attach),
+    "detach-external-log": (_attached_log, _detach, _detach),
+    "resize-external-log": (_attached_log, _resize, _resize),
+    "attach-fenced-external-log": (_log_fenced, _attach, _attach),
+    "delete-external-log": (_attached_log, _delete, _delete_again),
     "give-up-a-log": (_cache_left_on_a_lost_host, _fence, _give_up_and_attach_elsewhere),
 }
 

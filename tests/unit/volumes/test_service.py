@@ -13,8 +13,8 @@ from grampus.core.errors import (
 from grampus.core.units import GIB, MIB
 from grampus.hosts.port import HostUnreachableError
 from grampus.state.locks import hold_lock
+from grampus.volumes.decide_external_log import MIN_FILESYSTEM_BYTES
 from grampus.volumes.model import VolumeSpec
-from grampus.volumes.service import MIN_VOLUME_SIZE_BYTES
 from tests.unit.volumes.machine import VolumeHost
 
 from .cluster import POOL, Image
@@ -43,7 +43,7 @@ def test_create_makes_an_image_a_user_of_its_own_and_a_record(world: World) -> N
         ("", GIB, UsageError, "invalid-name"),
         ("x" * 33, GIB, UsageError, "invalid-name"),
         ("all", GIB, UsageError, "invalid-name"),
-        ("other", MIN_VOLUME_SIZE_BYTES - 1, RefusedError, "too-small"),
+        ("other", MIN_FILESYSTEM_BYTES - 1, RefusedError, "too-small"),
         ("other", 101 * GIB, RefusedError, "pool-full"),
         ("demo", GIB, RefusedError, "exists"),
     ],

@@ -81,6 +81,7 @@ class World:
         write_path: WritePath = "direct",
         max_lag_ms: int | None = None,
         encryption: EncryptionName | None = None,
+        external_log_bytes: int | None = None,
     ) -> None:
         service = self.service()
         spec = service.plan_create(
@@ -89,7 +90,7 @@ class World:
             max_lag_ms=max_lag_ms,
             encryption=encryption,
         )
-        service.create(spec)
+        service.create(spec.model_copy(update={"external_log_bytes": external_log_bytes}))
 
     def attach(self, name: str = "demo", host: str = "h1") -> Attachment:
         """Attach, and write something as soon as there is a file system."""

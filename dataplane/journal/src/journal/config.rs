@@ -35,7 +35,8 @@ pub struct Config {
     /// From so many small frames on ([`crate::SMALL_FRAME_BYTES`]) that are not in the image, it is
     /// applied whatever its age: each of them is an entry in the database of its OSDs.
     pub max_small_frames: usize,
-    /// A batch that no flush closes is closed at this age.
+    /// A batch that no flush closes is closed at this age: what its users flush may be answered
+    /// before it comes here, and is durable so much later (docs/adr/0060).
     pub close_after: Duration,
     /// Unapplied data is left for overwrites to coalesce until this age, if there is room.
     pub apply_after: Duration,
@@ -83,7 +84,7 @@ impl Default for Config {
             max_applies: 64,
             max_apply_bytes: 1 << 20,
             max_small_frames: 8192,
-            close_after: Duration::from_secs(1),
+            close_after: Duration::from_millis(100),
             apply_after: Duration::from_secs(30),
             idle_after: Duration::from_secs(1),
             trim_after: Duration::from_secs(1),

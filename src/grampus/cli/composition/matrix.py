@@ -55,10 +55,10 @@ from grampus.hosts.media import block_limit
 from grampus.lab.model import DATABASE_POOL
 from grampus.state.runs import Setting
 from grampus.volumes.decide_driver import decide_drivers
+from grampus.volumes.decide_external_log import MIN_FILESYSTEM_BYTES
 from grampus.volumes.drivers.volumed import VolumedProgram
 from grampus.volumes.model import Attachment, DriverName, VolumeRecord, WritePath
 from grampus.volumes.places import observe_capabilities
-from grampus.volumes.service import MIN_VOLUME_SIZE_BYTES
 
 _MEMORY_FILE = "/proc/meminfo"
 
@@ -295,7 +295,7 @@ class LabEnvironmentVolumes:
     def create(self, name: str, environment: BenchEnvironment) -> None:
         plan = environment.plan
         # An image that nobody attaches has no file system to hold.
-        least_bytes = max(plan.size_bytes, MIN_VOLUME_SIZE_BYTES)
+        least_bytes = max(plan.size_bytes, MIN_FILESYSTEM_BYTES)
         spec = self._volumes.plan_create(
             name, environment.pool, least_bytes, write_path=plan.write_path
         )

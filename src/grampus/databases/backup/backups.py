@@ -199,6 +199,7 @@ def describe_database(record: DatabaseRecord, lab: str) -> BackedUpDatabase:
         journal_memory_bytes=spec.journal_memory_bytes,
         parameters=spec.parameters,
         encryption=spec.encryption,
+        external_log_bytes=spec.external_log_bytes,
         user=record.user,
         database_id=record.id,
         lab=lab,

@@ -35,6 +35,7 @@ class BackedUpDatabase(Model):
     journal_memory_bytes: int | None = None
     parameters: dict[str, str] = Field(default_factory=dict)  # the server's, as its user set them
     encryption: EncryptionName | None = None  # of its volume, and so of the data in the backup
+    external_log_bytes: int | None = None  # the same: where in the data its file system is
     user: str  # the account of whoever asked for it
     # What tells it from all others, whatever they are called. Empty: an earlier release wrote this.
     database_id: str = ""

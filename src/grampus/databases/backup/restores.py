@@ -95,7 +95,11 @@ class DatabaseRestores:
         )
         return RestoreOrder(
             database=spec.model_copy(
-                update={"parameters": was.parameters, "labels": dict(request.labels)}
+                update={
+                    "parameters": was.parameters,
+                    "labels": dict(request.labels),
+                    "external_log_bytes": was.external_log_bytes,
+                }
             ),
             source_user=was.user,
             chain=tuple(backup.id for backup in chain),

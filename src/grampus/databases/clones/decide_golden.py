@@ -36,6 +36,7 @@ class GoldenSpec(Model):
     flavour: FlavourName
     image_id: str | None  # as in `DatabaseSpec`
     size_bytes: int
+    external_log_bytes: int | None = None  # as in `VolumeSpec`
     pool: str
     host: str  # where it is made
 
@@ -44,6 +45,7 @@ def decide_golden(
     flavour: FlavourName,
     *,
     size_bytes: int,
+    external_log_bytes: int | None,
     pool: str,
     host: str,
     image_id: str | None,
@@ -57,12 +59,16 @@ def decide_golden(
     class_bytes, label = max(
         (entry for entry in _SIZE_CLASSES if entry[0] <= size_bytes), default=_SIZE_CLASSES[0]
     )
-    digest = hashlib.sha256(f"{_LAYOUT}/{server}/{pool}".encode()).hexdigest()[:8]
+    kind = f"{_LAYOUT}/{server}/{pool}"
+    if external_log_bytes is not None:
+        kind += f"/log-{external_log_bytes}"
+    digest = hashlib.sha256(kind.encode()).hexdigest()[:8]
     return GoldenSpec(
         name=f"{GOLDEN_PREFIX}{flavour}-{label}-{digest}",
         flavour=flavour,
         image_id=image_id,
         size_bytes=class_bytes,
+        external_log_bytes=external_log_bytes,
         pool=pool,
         host=host,
     )

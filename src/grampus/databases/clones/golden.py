@@ -31,6 +31,7 @@ class GoldenVolumes:
         return decide_golden(
             spec.flavour,
             size_bytes=spec.size_bytes,
+            external_log_bytes=spec.external_log_bytes,
             pool=spec.pool,
             host=spec.host,
             image_id=spec.image_id,

@@ -52,6 +52,7 @@ class _GoldenWork:
             pool=golden.pool,
             image=golden.name,
             size_bytes=golden.size_bytes,
+            external_log_bytes=golden.external_log_bytes,
             identity=self._ports.identity,
         )
 

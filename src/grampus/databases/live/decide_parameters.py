@@ -137,7 +137,10 @@ OWN_PARAMETERS: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         (
+            # What is in no binary log is in no archive, and not durable with its commit.
+            "binlog_do_db",
             "binlog_format",
+            "binlog_ignore_db",
             "enforce_gtid_consistency",
             "gtid_mode",
             "gtid_binlog_pos",

@@ -5,6 +5,7 @@ Statements without secrets go through `administrator`, whose errors repeat them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pydantic import SecretStr
@@ -41,11 +42,14 @@ class SecretStatements:
     flavour: FlavourName
     password: SecretStr
     port: AdminPort | None = None  # None: the server listens on its socket alone
+    # What is in no binary log is not durable by a commit, where flushes keep the order alone.
+    make_durable: Callable[[], None] = lambda: None
 
     def run(self, sql: str, *, timeout_s: float = SQL_TIMEOUT_S) -> list[tuple[str, ...]]:
         """The rows that the statements answer with, as text; NULL is `NULL`.
 
-        Statements run one after the other until one fails; no error repeats what they hold.
+        Statements run one after the other until one fails; no error repeats what they hold. What
+        they changed is durable.
         Raises AccessDeniedError, SqlError, GrampusError with code `timeout`, and
         HostUnreachableError.
         """
@@ -53,6 +57,7 @@ class SecretStatements:
         result = client.run(sql, what="secrets", timeout_s=timeout_s)
         if result.returncode != 0:
             raise explain_refusal(self.daemon, result.stderr)
+        self.make_durable()
         return [tuple(line.split("\t")) for line in result.stdout.splitlines()]
 
 
@@ -70,6 +75,7 @@ def secret_statements(
         spec.flavour,
         password or ports.credentials.load(spec.name).admin_password,
         database_admin_port(spec, host.data_dir),
+        lambda: ports.volumes.ensure_durable(spec.name),
     )
 
 

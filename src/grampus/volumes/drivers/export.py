@@ -13,13 +13,18 @@ from grampus.hosts.loop_devices import (
     ensure_flushed,
     ensure_loop_capacity,
     ensure_loop_device_absent,
-    find_loop_device,
-    make_loop_device,
 )
 from grampus.hosts.mounts import ensure_unmounted, observe_mounted_source
 from grampus.hosts.port import DaemonSpec, Host
 from grampus.hosts.presence import is_there
 from grampus.volumes import journal_damage
+from grampus.volumes.drivers.export_devices import (
+    Devices,
+    find_devices,
+    flush_export,
+    keeps_order,
+    make_devices,
+)
 from grampus.volumes.drivers.port import ClientAnswer, Mapped, MapRequest
 from grampus.volumes.live import LiveVolume
 
@@ -143,11 +148,15 @@ class ExportDriver:
     def draw_down(self, host: Host, request: MapRequest) -> None:
         self._server.draw_down(host, request, export_file(host, request))
 
-    def drop_flushes(self, host: Host, device: str) -> None:
-        drop_flushes(host, device)
+    def drop_flushes(self, host: Host, request: MapRequest, device: str) -> None:
+        if not keeps_order(request.volume):  # else it does not wait for any
+            drop_flushes(host, device)
 
-    def ensure_flushed(self, host: Host, device: str) -> None:
-        ensure_flushed(host, device)
+    def ensure_flushed(self, host: Host, request: MapRequest, device: str) -> None:
+        if keeps_order(request.volume):
+            flush_export(host, export_file(host, request))
+        else:
+            ensure_flushed(host, device)
 
     def check_cluster(self, host: Host, request: MapRequest) -> ClientAnswer:
         return self._server.check_cluster(host, request, export_file(host, request))
@@ -160,8 +169,8 @@ class ExportDriver:
         # Its directory goes last: without it nothing of an earlier attachment is left, and looking
         # for that takes a quarter of a second, for which clients of a moved database would wait.
         is_clean = not is_there(host, file.parent)
-        device = None if is_clean else self.find(host, request)
-        if device is None:
+        devices = None if is_clean else self._find(host, request)
+        if devices is None:
             if not is_clean:
                 self.ensure_unmapped(host, request)
             host.run(["mkdir", "-p", str(file.parent)])
@@ -175,15 +184,19 @@ class ExportDriver:
                 timeout_s=REPLAY_TIMEOUT_S if request.is_unapplied else START_TIMEOUT_S,
                 interval_s=0.05,
             )
-            device = make_loop_device(host, file, reference=request.reference)
+            devices = make_devices(host, file, request)
         facts = self._server.observe_facts(host, request, file)
-        return Mapped(device, facts.client_address, str(file), facts.transport)
+        return Mapped(devices.data, devices.log, facts.client_address, str(file), facts.transport)
 
     def find(self, host: Host, request: MapRequest) -> str | None:
+        devices = self._find(host, request)
+        return None if devices is None else devices.data
+
+    def _find(self, host: Host, request: MapRequest) -> Devices | None:
         file = export_file(host, request)
         if not self._server.is_alive(host, request, file):
             return None
-        return find_loop_device(host, request.reference, file=file)
+        return find_devices(host, file, request)
 
     def ensure_grown(self, host: Host, request: MapRequest) -> None:
         file = export_file(host, request)

@@ -39,6 +39,7 @@ class Mapped:
     """An image as a block device."""
 
     device: str
+    log_device: str | None = None  # of an external log
     client_address: str | None = None  # address:port/nonce, where the driver itself can say it
     export_path: str | None = None  # the FUSE file under the device
     transport: str | None = None
@@ -115,15 +116,16 @@ class Driver(Protocol):
         """
         ...
 
-    def drop_flushes(self, host: Host, device: str) -> None:
+    def drop_flushes(self, host: Host, request: MapRequest, device: str) -> None:
         """Have flushes of the device answered before they are done, where that can be.
 
         Until `ensure_flushed`, a crash may take what was flushed.
         """
         ...
 
-    def ensure_flushed(self, host: Host, device: str) -> None:
-        """Flushes are done again before they are answered, and so are those from before."""
+    def ensure_flushed(self, host: Host, request: MapRequest, device: str) -> None:
+        """All that was written before is durable, and flushes are done again as before
+        `drop_flushes`."""
         ...
 
     def check_cluster(self, host: Host, request: MapRequest) -> ClientAnswer:

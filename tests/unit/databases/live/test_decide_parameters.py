@@ -96,9 +96,11 @@ def test_what_grampus_places_and_names_itself_is_not_the_users(flavour: str) -> 
     assert {"server_id", "port", "innodb_doublewrite", "innodb_buffer_pool_size"} <= set(
         OWN_PARAMETERS
     )
-    with pytest.raises(RefusedError) as caught:
-        require_users_own("datadir")
-    assert caught.value.code == "own-parameter"
+    # Also those with which a commit would be in no binary log.
+    for name in ("datadir", "log_bin", "binlog_do_db", "binlog_ignore_db"):
+        with pytest.raises(RefusedError) as caught:
+            require_users_own(name)
+        assert caught.value.code == "own-parameter"
     require_users_own("innodb_io_capacity")
 
 
