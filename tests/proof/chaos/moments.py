@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -71,3 +71,8 @@ def count_late(answers_s: Sequence[float], phases: Phases) -> int:
     """Commits that were acknowledged after the fence, and before the new server served."""
     first_s, last_s = phases.fenced_s + TOLERANCE_S, phases.attached_s - TOLERANCE_S
     return sum(first_s < at_s < last_s for at_s in answers_s)
+
+
+def count_wrong_moves(moves: Sequence[Mapping[str, Any]], taken: Collection[str]) -> int:
+    """Events `failed-over` of databases whose host the fault had not taken."""
+    return sum(event["details"]["former_host"] not in taken for event in moves)

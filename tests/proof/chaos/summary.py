@@ -54,13 +54,14 @@ class TrialResult:
     neighbour_errors: int  # statements on another database that failed
     wrong_totals: int = 0  # of the bank: a transfer of which half was seen, or kept
     expected: Expected | None = None  # None: what is expected in a lab
+    wrong_moves: int = 0  # failovers from a host that the fault had not taken
     anomalies: int = 0  # 1: no order of all transactions on lists explains what clients read
     detail: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_wrong_fence(self) -> bool:
-        """Whether the database was taken from a host that was well."""
-        return self.moved and self._is_to != "moves"
+        """Whether a database was taken from a host that was well, even if it came back there."""
+        return self.wrong_moves > 0 or (self.moved and self._is_to != "moves")
 
     @property
     def is_unrecovered(self) -> bool:

@@ -13,7 +13,7 @@ from tests.proof.chaos.bank_client import BankClient
 from tests.proof.chaos.draws import Expected, Fault, PlaceKind
 from tests.proof.chaos.index_updates import IndexUpdates
 from tests.proof.chaos.list_client import ListClients, check_history
-from tests.proof.chaos.moments import count_late, find_outage, read_phases
+from tests.proof.chaos.moments import count_late, count_wrong_moves, find_outage, read_phases
 from tests.proof.chaos.provoking import DATABASE, NEIGHBOUR, RECOVERS_WITHIN_S, Faults, Hosts
 from tests.proof.chaos.summary import TrialResult
 from tests.proof.operations.commit_watch import CommitWatch
@@ -82,7 +82,8 @@ class ChaosTrials:
             ended_s = time.monotonic()
             self._faults.thaw()
             failed = neighbour.failed() - failed_before
-            done = [e for e in _moves(serves) if e["kind"] == "failed-over"]
+            done = [e for one in serves for e in one.events() if e["kind"] == "failed-over"]
+            moves = [e for e in done if e["database"] == DATABASE]
             place.heal()
             self._wait_until_cleared()
             lost = len(watch.missing()) + len(bank.missing()) + len(neighbour.missing())
@@ -93,7 +94,7 @@ class ChaosTrials:
         file = self._histories / f"trial-{number}.jsonl"
         is_serializable, said = check_history(history, file)
         outage = find_outage(answers_s, began_s, ended_s)
-        phases = read_phases(done[0]["details"]) if done else None
+        phases = read_phases(moves[0]["details"]) if moves else None
         is_neighbour_hit = fault.name in ("other-host-power-cut", "two-hosts-power-cut")
         return TrialResult(
             number=number,
@@ -106,6 +107,7 @@ class ChaosTrials:
             two_writers=0 if phases is None else count_late(answers_s, phases),
             neighbour_errors=0 if is_neighbour_hit else failed,
             wrong_totals=wrong_totals,
+            wrong_moves=count_wrong_moves(done, _taken_by(fault, expected, hosts)),
             anomalies=int(not is_serializable),
             expected=expected,
             detail={
@@ -180,6 +182,15 @@ class ChaosTrials:
             )
 
         wait_for(is_cleared, "the remains on the lost host to go", RECOVERS_WITHIN_S)
+
+
+def _taken_by(fault: Fault, expected: Expected, hosts: Hosts) -> set[str]:
+    """The hosts that the fault takes away from their databases."""
+    if fault.name == "two-hosts-power-cut":
+        return {hosts.victim, hosts.neighbour}
+    if fault.name == "other-host-power-cut":
+        return {hosts.neighbour}
+    return {hosts.victim} if expected == "moves" else set()
 
 
 def _moves(serves: Sequence[Serving]) -> list[dict[str, Any]]:

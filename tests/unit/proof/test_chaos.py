@@ -9,7 +9,7 @@ import pytest
 from tests.proof.chaos.bank_client import ACCOUNTS, TOTAL, read_answer, render_transfer
 from tests.proof.chaos.draws import FAULTS, Expected, FaultName, draw_faults
 from tests.proof.chaos.list_client import read_transaction, render_transaction
-from tests.proof.chaos.moments import Phases, count_late, find_outage
+from tests.proof.chaos.moments import Phases, count_late, count_wrong_moves, find_outage
 from tests.proof.chaos.summary import TrialResult, is_broken, quantile, render_page, summarise
 
 
@@ -23,6 +23,7 @@ def trial(
     neighbour_errors: int = 0,
     wrong_totals: int = 0,
     anomalies: int = 0,
+    wrong_moves: int = 0,
     expected: Expected | None = None,
 ) -> TrialResult:
     detail = {"detected_s": 3.0, "fenced_s": 4.0, "attached_s": 4.5, "serving_s": 5.0}
@@ -33,6 +34,7 @@ def trial(
         neighbour_errors=neighbour_errors,
         wrong_totals=wrong_totals,
         anomalies=anomalies,
+        wrong_moves=wrong_moves,
         expected=expected,
         detail=detail if moved else {},
     )
@@ -58,6 +60,11 @@ def test_what_is_expected_depends_on_the_place() -> None:
     assert "GRAMPUS_CHAOS_ON=site make chaos" in render_page([moved], 1, {}, "site")
 
 
+def test_a_failover_from_a_host_that_the_fault_did_not_take_is_counted() -> None:
+    moves = [{"details": {"former_host": host}} for host in ("h1", "h2", "h1")]
+    assert [count_wrong_moves(moves, taken) for taken in ({"h1", "h2"}, {"h1"}, ())] == [0, 1, 3]
+
+
 @pytest.mark.parametrize(
     ("bad", "kind"),
     [
@@ -65,6 +72,8 @@ def test_what_is_expected_depends_on_the_place() -> None:
         (trial(two_writers=1), "two_writers"),
         (trial("osd-killed", moved=True), "wrong_fences"),
         (trial("cut-from-controller", moved=True), "wrong_fences"),
+        # It was taken from a host that was well, and came back there.
+        (trial("osd-killed", moved=False, wrong_moves=1), "wrong_fences"),
         (trial(neighbour_errors=1), "neighbour_errors"),
         (trial(wrong_totals=1), "wrong_totals"),
         (trial(anomalies=1), "anomalies"),

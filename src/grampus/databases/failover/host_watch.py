@@ -44,10 +44,10 @@ LOOKS_AT_ONCE = 8
 # command anew.
 _PATIENCE_S = 0.45
 _ROUNDS = LOST_AFTER_ROUNDS
-# Of a command that asks places: on a busy host it takes a second and more. A host that is cut off
-# while it is asked for MONs holds up the look, and what it cannot say is no sign; without an answer
-# from another host a look tells nothing.
-_MONS_TIMEOUT_S, _PEERS_TIMEOUT_S = 2.5, 5.0
+# Of a command that asks places (one that asks for MONs: beside its rounds). On a busy host it takes
+# a second and more. A host that is cut off while it is asked for MONs holds up the look, and what
+# it cannot say is no sign; without an answer from another host a look tells nothing.
+_MONS_TIMEOUT_S, _PEERS_TIMEOUT_S = 1.0, 5.0
 # Once a host has not answered a command for so long, other hosts look for it at the same time.
 _MANAGED_WITHIN_S = 0.7
 
@@ -202,20 +202,32 @@ class HostWatch:
             return HostSight(managed=True)
         if not memory.mons and not self._cluster_answers():
             return HostSight(managed=True)  # nobody knows where the MONs are
-        # A MON on the host itself is no sign that the host reaches the cluster.
-        others = [mon for mon in memory.mons if not self._is_at(mon, host)]
-        answers = _probe(self._fleet.host(host), others, _MONS_TIMEOUT_S, one_is_enough=True)
-        # What cannot be asked is no sign that the host is cut off.
-        if not answers or has_heard(answers, others):
+        if self._may_reach_mons(host, rounds=1):
+            memory.heard_mons_s[host] = now_s
+            return HostSight(managed=True)
+        # The MONs that have a quorum now go on to listen. So who reaches none of them from here on
+        # is cut off; before, they may have been down, as after an outage of the whole cluster.
+        answers = self._cluster_answers()
+        if answers and self._may_reach_mons(host, rounds=_ROUNDS):
             memory.heard_mons_s[host] = now_s
             return HostSight(managed=True)
         return HostSight(
             managed=True,
-            cluster_answers=self._cluster_answers(),
+            cluster_answers=answers,
             reaches_mons=False,
             silent_volumes=len(self._operations.volumes.find_silent(databases, CUT_AFTER_S)),
             rounds=_ROUNDS,
         )
+
+    def _may_reach_mons(self, host: str, *, rounds: int) -> bool:
+        """Whether a MON answers the host; True as well when the host cannot be asked.
+
+        A MON on the host itself is no sign that the host reaches the cluster.
+        """
+        others = [mon for mon in self._memory.mons if not self._is_at(mon, host)]
+        place, timeout_s = self._fleet.host(host), _MONS_TIMEOUT_S + rounds * _PATIENCE_S
+        answers = _probe(place, others, timeout_s, rounds=rounds, one_is_enough=True)
+        return not answers or has_heard(answers, others)
 
     def _cluster_answers(self) -> bool:
         """Whether the MONs have a quorum, as seen from a host that is not cut off.
@@ -231,10 +243,15 @@ class HostWatch:
 
 
 def _probe(
-    host: Host, places: Sequence[str], timeout_s: float, *, one_is_enough: bool = False
+    host: Host,
+    places: Sequence[str],
+    timeout_s: float,
+    *,
+    rounds: int = _ROUNDS,
+    one_is_enough: bool = False,
 ) -> Mapping[str, PlaceAnswer]:
     """What `places` answer to the host; nothing when the host cannot be asked."""
-    argv = probe_argv(places, _PATIENCE_S, rounds=_ROUNDS, one_is_enough=one_is_enough)
+    argv = probe_argv(places, _PATIENCE_S, rounds=rounds, one_is_enough=one_is_enough)
     try:
         asked = host.run(argv, check=False, timeout_s=timeout_s)
     except GrampusError:

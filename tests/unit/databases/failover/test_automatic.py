@@ -25,6 +25,7 @@ from grampus.databases.failover.host_states import (
     LOST_AFTER_S,
     HostSight,
     HostState,
+    HostTrack,
 )
 from grampus.databases.failover.host_watch import (
     MONS_EVERY_S,
@@ -368,6 +369,27 @@ def test_one_look_that_takes_long_enough_finds_a_lost_host(
     monkeypatch.setattr(world.hosts["h2"], "run", run)
     seen = HostWatch(world.service().operations, HostMemory()).look()
     assert (seen["h1"].state.name, asked) == ("host-dead", [LOST_AFTER_ROUNDS])
+
+
+def test_mons_that_were_down_do_not_make_a_host_look_cut_off(
+    world: FailoverWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an outage of the whole cluster: the quorum is newer than what the host saw."""
+    memory, clock = HostMemory(), world.clock
+    watch = HostWatch(world.service().operations, memory)
+    watch.look()
+    world.cut_from_ceph()
+    ask = world.volumes.takeovers.mon_places
+
+    def mon_places() -> tuple[str, ...]:
+        world.live_hosts["h1"].answering = {"10.0.0.7", "10.0.0.8"}  # they are up again
+        return ask()
+
+    monkeypatch.setattr(world.volumes.takeovers, "mon_places", mon_places)
+    # Volumes there have waited for a minute, and signs of a cut are as old.
+    memory.tracks["h1"] = HostTrack("cut-from-ceph", clock.monotonic_s() - 60.0, 2)
+    clock.sleep(MONS_EVERY_S)
+    assert watch.look()["h1"].state.name == "healthy"
 
 
 def test_a_host_that_answers_while_others_look_for_it_is_well(
