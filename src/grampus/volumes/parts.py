@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grampus.ceph.cluster import CephCluster
-from grampus.ceph.diffs import RbdDiffs
 from grampus.ceph.encryption import RbdEncryption
 from grampus.ceph.flattening import RbdFlattening
 from grampus.ceph.image_snapshots import RbdSnapshots
@@ -30,7 +29,6 @@ from grampus.volumes.fencing import Fencing
 from grampus.volumes.journals import Journals
 from grampus.volumes.key_rotating import KeyRotating
 from grampus.volumes.kinds import VolumeStepParts
-from grampus.volumes.lending import Lending
 from grampus.volumes.migrating import Migrating
 from grampus.volumes.migrations import VolumeKeyRotation, VolumeMigrations
 from grampus.volumes.operations import VolumeOperations
@@ -62,7 +60,6 @@ class VolumeParts:
     migrations: VolumeMigrations
     key_rotation: VolumeKeyRotation
     encrypting: Encrypting
-    lending: Lending
     takeovers: Takeovers
 
 
@@ -126,13 +123,12 @@ def build_parts(
         creating=creating,
         snapshots=snapshots,
         cloning=cloning,
-        transfers=Transfers(records, RbdDiffs(cluster.runner), progress),
+        transfers=Transfers(records, cluster.runner, progress),
         operations=operations,
         trash=VolumeTrash(records, rbd_trash, attacher, journals, creating, operations),
         encrypting=encrypting,
         migrations=VolumeMigrations(records, migrating, journals, operations),
         key_rotation=VolumeKeyRotation(records, rotating, operations),
-        lending=Lending(records, fleet, attacher, operations),
         takeovers=Takeovers(
             *(records, fleet, cluster, fencing, attacher, creating, operations, progress)
         ),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.rbd import RbdImages
@@ -45,6 +46,9 @@ from grampus.volumes.model import (
 from grampus.volumes.parts import build_parts
 from grampus.volumes.places import is_older_driver
 from grampus.volumes.write_paths import WriteBounds, decide_written, describe_written
+
+if TYPE_CHECKING:
+    from grampus.volumes.lending import Lending
 
 
 class VolumeService:
@@ -98,7 +102,15 @@ class VolumeService:
         self.observe_states = parts.asking.observe_states
         self.trash, self.encryption = parts.trash, parts.encrypting
         self.migrations, self.key_rotation = parts.migrations, parts.key_rotation
-        self.lending, self.takeovers = parts.lending, parts.takeovers
+        self.takeovers = parts.takeovers
+
+    @property
+    def lending(self) -> Lending:
+        """Images for virtual machines. Commands of others go without its module."""
+        lending: Lending = import_module("grampus.volumes.lending").Lending(
+            self._records, self._fleet, self._attacher, self.operations
+        )
+        return lending
 
     def all(self) -> list[VolumeRecord]:
         """Every volume, by name."""

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from grampus.ceph.diffs import RbdDiffs
+from grampus.ceph.ports import CommandRunner
 from grampus.core.errors import RefusedError
 from grampus.core.progress import Progress
 from grampus.core.streams import ByteReader, ByteWriter
 from grampus.core.units import MIB, format_bytes
 from grampus.volumes.journals import require_detached
 from grampus.volumes.records import VolumeRecords
+
+if TYPE_CHECKING:
+    from grampus.ceph.diffs import RbdDiffs
 
 # How much may pass before the user is told again.
 _TOLD_EVERY_BYTES = 32 * MIB
@@ -24,9 +29,9 @@ class Transfers:
     the operation that made it.
     """
 
-    def __init__(self, records: VolumeRecords, diffs: RbdDiffs, progress: Progress) -> None:
+    def __init__(self, records: VolumeRecords, runner: CommandRunner, progress: Progress) -> None:
         self._records = records
-        self._diffs = diffs
+        self._runner = runner
         self._progress = progress
 
     @contextmanager
@@ -39,7 +44,7 @@ class Transfers:
         GrampusError at the end of the block when rbd failed.
         """
         spec = self._records.get(name).spec
-        with self._diffs.exporting(spec.pool, spec.image, snapshot, since=since) as source:
+        with self._diffs().exporting(spec.pool, spec.image, snapshot, since=since) as source:
             yield _ToldReader(source, self._progress)
 
     @contextmanager
@@ -58,8 +63,13 @@ class Transfers:
                 "Restore the backup to a new volume.",
                 code="not-empty",
             )
-        with self._diffs.importing(record.spec.pool, record.spec.image) as sink:
+        with self._diffs().importing(record.spec.pool, record.spec.image) as sink:
             yield _ToldWriter(sink, self._progress)
+
+    def _diffs(self) -> RbdDiffs:
+        # Few commands move data: the others go without its module.
+        diffs: RbdDiffs = import_module("grampus.ceph.diffs").RbdDiffs(self._runner)
+        return diffs
 
 
 class _Told:

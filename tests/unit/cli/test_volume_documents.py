@@ -76,6 +76,7 @@ ATTACHED = DETACHED.model_copy(update={"host": "h1", "attachment": ATTACHMENT})
 KEYS = {
     *("name", "pool", "image", "size_bytes", "filesystem", "filesystem_bytes", "ceph_user"),
     *("host", "driver", "driver_reason", "transport", "device", "export_path", "mount_path"),
+    *("external_log_bytes", "log_device"),
     *("client_address", "fenced", "write_path", "max_lag_ms", "encryption", "local_logs"),
     "journal_memory_bytes",
 }
@@ -99,6 +100,10 @@ def test_people_see_sizes_and_the_part_that_a_file_system_covers() -> None:
     part = SPEC.model_copy(update={"filesystem_bytes": 512 * MIB})
     shown = details_of_record(DETACHED.model_copy(update={"spec": part}))
     assert shown["filesystem"] == "xfs, on the first 512 MiB"
+    apart = SPEC.model_copy(update={"external_log_bytes": 64 * MIB})
+    shown = details_of_record(DETACHED.model_copy(update={"spec": apart}))
+    assert shown["filesystem"] == "xfs, with an external log in the first 64 MiB"
+    assert "external_log_bytes" not in shown
 
 
 def test_live_state_for_people() -> None:

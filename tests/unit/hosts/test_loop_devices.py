@@ -25,6 +25,7 @@ from grampus.hosts.loop_devices import (
     find_loop_device,
     find_loop_device_below,
     is_detached,
+    make_loop_device,
     observe_attached_loops,
     parse_loop_reference,
 )
@@ -298,7 +299,8 @@ class OldLosetup(FakeLosetup):
 
 
 @pytest.mark.parametrize(
-    ("part", "place"), [(None, ("0", "0")), (FilePart(4096, 8192), ("4096", "8192"))]
+    ("part", "place"),
+    [(None, ("0", "0", "flushed")), (FilePart(4096, 8192), ("4096", "8192", "flushed"))],
 )
 def test_a_losetup_that_knows_no_references_is_done_without(
     part: FilePart | None, place: tuple[str, ...]
@@ -312,6 +314,30 @@ def test_a_losetup_that_knows_no_references_is_done_without(
     assert len(losetup.devices) == 2
     ensure_loop_device_absent(host, FILE, reference=REFERENCE)
     assert losetup.devices == [DEVICE_0]
+
+
+def test_one_whose_writes_are_durable_is_attached_without_losetup() -> None:
+    """It has no option for O_DSYNC."""
+    losetup = OldLosetup([DEVICE_0])
+    host, part = AnsweringHost("h1", losetup), FilePart(0, 8192)
+    make_loop_device(host, FILE, reference=REFERENCE, part=part, is_durable=True)
+    assert losetup.parts == [("0", "8192", "durable")]
+
+
+def test_a_part_may_reach_to_the_end_of_the_file() -> None:
+    """Whatever that is: it grows."""
+    asked: list[Sequence[str]] = []
+    losetup = FakeLosetup([])
+
+    def answer(argv: Sequence[str]) -> CommandResult | str:
+        asked.append(argv)
+        return losetup(argv)
+
+    make_loop_device(AnsweringHost("h1", answer), FILE, reference=REFERENCE, part=FilePart(4096, 0))
+    (attached,) = [argv for argv in asked if "--find" in argv]
+    assert [word for word in attached if word.startswith(("--offset", "--size"))] == [
+        "--offset=4096"
+    ]
 
 
 def test_another_failure_of_losetup_is_its_own() -> None:

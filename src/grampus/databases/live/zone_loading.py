@@ -52,6 +52,7 @@ class TimeZoneTables:
                 ports, spec = self._operations.ports, self._operations.ready(each).spec
                 administrator = administrator_of(ports, spec)
                 load_time_zones(administrator, writing_to(ports, spec, administrator))
+                ports.volumes.ensure_durable(each)
         return len(observe_time_zones(administrator))
 
     def _require_running(self, name: str, remedy: str) -> None:

@@ -175,6 +175,8 @@ class ReplicaWork:
         ensure_answering(self._ports, self._spec)
         spec = self._spec
         self._administrator().query(render_independence_sql(spec.flavour, spec.parameters))
+        # No binary log has it, and a crash must not make it follow again.
+        self._ports.volumes.ensure_durable(spec.name)
 
     def enable_events(self) -> None:
         """Its events have the status that they had in its primary, and what was done is noted.

@@ -11,6 +11,7 @@ from grampus.databases.backup.backups import DatabaseBackups
 from grampus.databases.backup.errors import BackupDamagedError
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.restores import DatabaseRestores, RestoredDatabase, RestoreRequest
+from grampus.volumes.decide_external_log import EXTERNAL_LOG_BYTES
 from tests.fakes.interruption import Killed, burn_points
 from tests.unit.databases.world import World
 from tests.unit.operation_runner import planned
@@ -66,6 +67,19 @@ def test_restored_one_is_a_database_of_its_own(world: World, shelf: Path) -> Non
     assert world.volumes.snapshots("again") == []
     assert world.volumes.images["again"].facts["database"] == "again"
     assert world.service().show("again").status == "running"
+
+
+@pytest.mark.parametrize("log_bytes", [None, EXTERNAL_LOG_BYTES])
+def test_its_file_system_is_where_it_was(world: World, shelf: Path, log_bytes: int | None) -> None:
+    """Also that of a database of an earlier release, whose log is inside."""
+    spec = world.create(write_path="journal").record.spec
+    assert spec.external_log_bytes == EXTERNAL_LOG_BYTES
+    found = spec.model_copy(update={"external_log_bytes": log_bytes})
+    world.service().operations.records.change("demo", spec=found)
+    take(world, shelf, "one")
+    record = restore(world, shelf).record
+    made = world.volumes.get("again").spec
+    assert (record.spec.external_log_bytes, made.external_log_bytes) == (log_bytes, log_bytes)
 
 
 def test_other_limits_can_be_asked_for(world: World, shelf: Path) -> None:

@@ -9,10 +9,21 @@ from grampus.databases.model import FlavourName
 
 
 def golden(
-    size_bytes: int = GIB, *, flavour: FlavourName = "mysql", pool: str = "p", server: str = "sid-1"
+    size_bytes: int = GIB,
+    *,
+    flavour: FlavourName = "mysql",
+    pool: str = "p",
+    server: str = "sid-1",
+    external_log_bytes: int | None = None,
 ) -> GoldenSpec:
     return decide_golden(
-        flavour, size_bytes=size_bytes, pool=pool, host="h1", image_id=None, server=server
+        flavour,
+        size_bytes=size_bytes,
+        external_log_bytes=external_log_bytes,
+        pool=pool,
+        host="h1",
+        image_id=None,
+        server=server,
     )
 
 
@@ -52,5 +63,7 @@ def test_whatever_makes_another_data_directory_makes_another_name() -> None:
         golden(flavour="mariadb").name,
         golden(pool="q").name,
         golden(server="sid-2").name,
+        golden(external_log_bytes=64 * MIB).name,
+        golden(external_log_bytes=32 * MIB).name,
     }
-    assert len(names) == 5
+    assert len(names) == 7

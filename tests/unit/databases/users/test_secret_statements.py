@@ -52,10 +52,21 @@ def test_passwords_go_through_stdin_alone(world: World) -> None:
         assert SECRET not in " ".join(argv)
 
 
+def test_what_is_in_no_binary_log_is_made_durable(world: World) -> None:
+    """A commit makes durable what is in it alone, where flushes keep the order (INV-98)."""
+    world.create()
+    operations = world.service().operations
+    world.volumes.made_durable.clear()
+    secret_statements(operations.ports, operations.ready("demo").spec).run("DO 0;")
+    assert world.volumes.made_durable == ["demo"]
+
+
 def test_a_server_that_is_gone_is_an_error(world: World) -> None:
     world.create()
     operations = world.service().operations
     statements = secret_statements(operations.ports, operations.ready("demo").spec)
     world.hosts["h1"].crash()
+    world.volumes.made_durable.clear()
     with pytest.raises(SqlError):
         statements.run("DO 0;")
+    assert world.volumes.made_durable == []
