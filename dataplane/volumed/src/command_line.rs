@@ -67,6 +67,10 @@ pub struct ServeArguments {
         value_parser = clap::value_parser!(u64)
             .range(MIN_JOURNAL_MEMORY_BYTES..=MAX_JOURNAL_MEMORY_BYTES))]
     journal_memory: u64,
+    /// With `journal` and `cache`: flushes do not come here, since they are about the order of
+    /// writes alone; a write is durable after 100 ms, and one with `O_DSYNC` when it is done
+    #[arg(long)]
+    ordered: bool,
     /// What the volume keeps on this host's own disk.
     #[command(flatten)]
     local: LocalArguments,
@@ -216,6 +220,7 @@ fn source_of(
         write_path,
         local,
         journal_memory_bytes: DEFAULT_JOURNAL_MEMORY_BYTES,
+        is_ordered: false,
         accept_damage: false,
         secret: connection.encryption_key_file.clone(),
     })
@@ -369,7 +374,8 @@ impl ServeArguments {
             (Some(name), None, None) => {
                 let ways = (write_path, self.local.place());
                 let source = source_of(name, &self.connection, !self.no_lock, ways)?;
-                Source::Rbd(RbdSource { journal_memory_bytes: self.journal_memory, ..source })
+                let (journal_memory_bytes, is_ordered) = (self.journal_memory, self.ordered);
+                Source::Rbd(RbdSource { journal_memory_bytes, is_ordered, ..source })
             }
             (None, Some(size_bytes), None) => Source::Memory(size_bytes),
             (None, None, Some(path)) => Source::File(path.clone()),

@@ -57,11 +57,12 @@ pub(crate) fn find_log(source: &RbdSource) -> Result<FoundLog, VolumeError> {
 pub(crate) fn decide_config(source: &RbdSource, found: &FoundLog, size_bytes: u64) -> Config {
     let caches = source.write_path == WritePath::Cache && found.log.is_some();
     let place = source.local.as_ref().filter(|_| caches);
-    Config {
+    let config = Config {
         cache: place.map(LocalPlace::config),
         max_held_bytes: source.journal_memory_bytes,
         ..Config::for_volume(size_bytes)
-    }
+    };
+    if source.is_ordered { config.for_order() } else { config }
 }
 
 impl FoundLog {
@@ -113,6 +114,7 @@ mod tests {
             write_path,
             local,
             journal_memory_bytes: MIN_JOURNAL_MEMORY_BYTES,
+            is_ordered: false,
             accept_damage: false,
             secret: None,
         }
@@ -135,6 +137,11 @@ mod tests {
         assert!(config.cache.is_some());
         assert_eq!(config.max_held_bytes, cache.journal_memory_bytes);
         assert_eq!(config.validate(), Ok(()), "also with the least memory");
+        let ordered = RbdSource { is_ordered: true, ..cache.clone() };
+        let bounded = decide_config(&ordered, &found, 1 << 30);
+        assert!(bounded.max_undurable_bytes < config.max_undurable_bytes);
+        assert!(bounded.close_after < config.close_after);
+        assert_eq!(bounded.validate(), Ok(()));
         assert!(found.asides().is_empty());
         let in_use = find_log(&direct).unwrap_err().to_string();
         assert!(in_use.contains("in use"), "{in_use}");

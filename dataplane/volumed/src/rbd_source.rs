@@ -71,6 +71,8 @@ pub struct RbdSource {
     pub local: Option<LocalPlace>,
     /// What the data in the journal that waits to be applied may take of this process's memory.
     pub journal_memory_bytes: u64,
+    /// Its users flush it for the sake of order alone, and their flushes do not come here.
+    pub is_ordered: bool,
     /// Open the volume without what a damaged journal has lost.
     pub accept_damage: bool,
     /// The key of an image that is encrypted. It stays: the image may be opened again.
@@ -143,6 +145,7 @@ mod tests {
             write_path: WritePath::Direct,
             local: None,
             journal_memory_bytes: DEFAULT_JOURNAL_MEMORY_BYTES,
+            is_ordered: false,
             accept_damage: false,
             secret: None,
         };

@@ -311,6 +311,7 @@ class VolumeHost(FakeHost):
         assert loop.offset_bytes == (image.external_log_bytes or 0), "another file system"
         is_ordered = image.external_log_bytes is not None and loop.server.write_path != "direct"
         assert (device in self.drops_flushes) == is_ordered, "flushes that are lost, or slow"
+        assert ("--ordered" in loop.server.spec.argv) == is_ordered, "what is ahead has no bound"
         if log is not None:
             assert self.loops[log].is_durable, "a log whose writes are not durable"
 
@@ -434,7 +435,7 @@ class VolumeHost(FakeHost):
         raise AssertionError(f"volumed ctl {command}")
 
     def _start_volumed(self, spec: DaemonSpec) -> Daemon:
-        program, verb, *words = spec.argv
+        program, verb, *words = (word for word in spec.argv if word != "--ordered")
         options = dict(zip(words[::2], words[1::2], strict=True))
         assert (Path(program) in self.programs, verb) == (True, "serve")
         name, file = options["--image"], Path(options["--mountpoint"])

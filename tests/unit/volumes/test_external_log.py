@@ -131,6 +131,19 @@ def test_it_grows_behind_its_log(world: World) -> None:
     assert (data.size_bytes, log.size_bytes) == (2 * GIB - EXTERNAL_LOG_BYTES, EXTERNAL_LOG_BYTES)
 
 
+@pytest.mark.parametrize("log_bytes", [None, EXTERNAL_LOG_BYTES])
+@pytest.mark.parametrize("write_path", get_args(WritePath))
+def test_volumed_is_told_when_no_flushes_come(
+    world: World, write_path: WritePath, log_bytes: int | None
+) -> None:
+    """Then it bounds what is not durable by itself; one of before knows no such option."""
+    world.build_volumed()
+    world.create(write_path=write_path, external_log_bytes=log_bytes)
+    world.attach()
+    argv = world.h1.daemons["volumed-demo"].spec.argv
+    assert ("--ordered" in argv) == (log_bytes is not None and write_path != "direct")
+
+
 @pytest.mark.parametrize("is_known", [True, False])
 def test_a_clone_is_as_its_source(world: World, *, is_known: bool) -> None:
     """By the record of the source, or by what the image of nobody here says."""

@@ -25,6 +25,9 @@ pub struct Config {
     pub max_batch_bytes: u64,
     /// Held bytes in all. Intake waits at it.
     pub max_held_bytes: u64,
+    /// Held bytes that are not durable in the cluster. Intake waits at it, in `journal` mode: what
+    /// must be durable waits for all that is ahead of it. Without flushes nothing else bounds that.
+    pub max_undurable_bytes: u64,
     /// Appends to the cluster in flight. They complete in any order and count in sequence.
     pub max_appends: usize,
     /// Applies in flight. A full journal makes so many: with fewer than its users write at a time
@@ -35,8 +38,7 @@ pub struct Config {
     /// From so many small frames on ([`crate::SMALL_FRAME_BYTES`]) that are not in the image, it is
     /// applied whatever its age: each of them is an entry in the database of its OSDs.
     pub max_small_frames: usize,
-    /// A batch that no flush closes is closed at this age: what its users flush may be answered
-    /// before it comes here, and is durable so much later (docs/adr/0060).
+    /// A batch that no flush closes is closed at this age.
     pub close_after: Duration,
     /// Unapplied data is left for overwrites to coalesce until this age, if there is room.
     pub apply_after: Duration,
@@ -80,11 +82,12 @@ impl Default for Config {
             max_write_bytes: 1 << 20,
             max_batch_bytes: 4 << 20,
             max_held_bytes: 256 << 20,
+            max_undurable_bytes: u64::MAX,
             max_appends: 4,
             max_applies: 64,
             max_apply_bytes: 1 << 20,
             max_small_frames: 8192,
-            close_after: Duration::from_millis(100),
+            close_after: Duration::from_secs(1),
             apply_after: Duration::from_secs(30),
             idle_after: Duration::from_secs(1),
             trim_after: Duration::from_secs(1),
@@ -110,6 +113,15 @@ impl Default for CacheConfig {
 }
 
 impl Config {
+    /// These settings for users whose flushes are answered before they come here, because the order
+    /// of writes is all that they are about (docs/adr/0060): what nobody waits for is durable after
+    /// 100 ms, and what somebody waits for has at most 8 MiB ahead of it.
+    #[must_use]
+    pub fn for_order(self) -> Self {
+        let max_undurable_bytes = 8 << 20;
+        Self { close_after: Duration::from_millis(100), max_undurable_bytes, ..self }
+    }
+
     /// The defaults for a volume of `size_bytes`: its ring takes a quarter of that, within 256 MiB
     /// and 1 GiB.
     ///
@@ -140,6 +152,12 @@ impl Config {
             "one write must fit",
         )?;
         at_least("max_held_bytes", self.max_held_bytes, batch.saturating_mul(4), room)?;
+        at_least(
+            "max_undurable_bytes",
+            self.max_undurable_bytes,
+            cost_of_change(self.max_write_bytes),
+            "one write must fit",
+        )?;
         at_least("ring.segment_bytes", self.ring.segment_bytes, frame, "one frame must fit")?;
         at_least(
             "max_apply_bytes",
@@ -200,6 +218,13 @@ mod tests {
     }
 
     #[test]
+    fn settings_for_order_work() {
+        let config = Config::for_volume(4 << 30).for_order();
+        assert_eq!(config.validate(), Ok(()));
+        assert_eq!((config.max_undurable_bytes, config.close_after.as_millis()), (8 << 20, 100));
+    }
+
+    #[test]
     fn the_defaults_work_and_contradictions_are_named() {
         let cache = Some(CacheConfig::default());
         let sound = Config { cache, ..Config::default() };
@@ -208,6 +233,7 @@ mod tests {
             ("max_write_bytes", Config { max_write_bytes: 0, ..sound }),
             ("max_batch_bytes", Config { max_batch_bytes: 1 << 20, ..sound }),
             ("max_held_bytes", Config { max_held_bytes: 8 << 20, ..sound }),
+            ("max_undurable_bytes", Config { max_undurable_bytes: 1 << 20, ..sound }),
             ("ring.segment_bytes", Config { max_batch_bytes: 8 << 20, ..sound }),
             ("max_apply_bytes", Config { max_apply_bytes: 1 << 19, ..sound }),
             ("the transfer limit", Config { max_apply_bytes: 1 << 30, ..sound }),

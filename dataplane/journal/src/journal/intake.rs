@@ -47,7 +47,12 @@ impl Journal {
             let limit_bytes = self.config.max_write_bytes;
             return Some(Refusal::TooLarge { bytes: weight_bytes, limit_bytes });
         }
-        if self.held_bytes() + cost_of_change(weight_bytes) <= self.config.max_held_bytes {
+        let cost_bytes = cost_of_change(weight_bytes);
+        let fits = self.held_bytes() + cost_bytes <= self.config.max_held_bytes;
+        let undurable_bytes = self.open.batch.cost_bytes() + self.closed_bytes;
+        let may_wait =
+            undurable_bytes.saturating_add(cost_bytes) <= self.config.max_undurable_bytes;
+        if fits && (may_wait || self.local.is_some()) {
             return None;
         }
         Some(self.lacks_space().map_or(Refusal::Busy, |lasting| Refusal::NoSpace { lasting }))

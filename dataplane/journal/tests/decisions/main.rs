@@ -278,6 +278,39 @@ fn memory_is_bounded_intake_slows_down_and_silence_is_waited_out() {
     assert_eq!(bench.journal.status().silent, None);
 }
 
+/// What must be durable has no more than that ahead of it, also when nothing else is flushed.
+#[test]
+fn intake_waits_for_what_is_not_durable_if_that_is_bounded() {
+    let bounded = Config { max_undurable_bytes: 40 << 10, ..config() };
+    for (config, waits) in [(bounded, true), (config(), false)] {
+        let mut bench = Bench::new(config);
+        for block in 0..8 {
+            assert_eq!(bench.journal.admission(ms(0), 4096), Admission::Now);
+            bench.write(block * 4096, &[1; 4096]);
+        }
+        let answer = bench.journal.admission(ms(0), 16 << 10);
+        assert_eq!(answer == Admission::Wait, waits, "{answer:?}");
+        // Once it is durable there is room, though nothing is applied to the image yet.
+        bench.at(bounded.close_after);
+        for (_, last) in bench.appends() {
+            bench.appended(last, Ok(()));
+        }
+        assert!(bench.journal.status().held_bytes > 32 << 10);
+        assert_eq!(bench.journal.admission(bench.now, 16 << 10), Admission::Now);
+    }
+}
+
+/// With a log on the host nobody waits for the cluster.
+#[test]
+fn with_a_local_log_intake_waits_for_memory_alone() {
+    let config = Config { max_undurable_bytes: 40 << 10, cache: Some(CACHE), ..config() };
+    let mut bench = Bench::new(config);
+    for block in 0..12 {
+        assert_eq!(bench.journal.admission(ms(0), 4096), Admission::Now);
+        bench.write(block * 4096, &[1; 4096]);
+    }
+}
+
 /// Else a large `fstrim` is let in at once, and a snapshot waits for all of it.
 #[test]
 fn a_discard_counts_by_its_length_until_it_is_in_the_image() {

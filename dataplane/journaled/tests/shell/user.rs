@@ -20,6 +20,7 @@ pub const CONFIG: Config = Config {
     max_write_bytes: 16 << 10,
     max_batch_bytes: 64 << 10,
     max_held_bytes: 256 << 10,
+    max_undurable_bytes: u64::MAX,
     max_appends: 4,
     max_applies: 8,
     max_apply_bytes: 64 << 10,

@@ -8,6 +8,7 @@ from grampus.core.errors import GrampusError
 from grampus.core.units import MIB
 from grampus.hosts.port import Bind, CommandResult, DaemonSpec, Host, Limits
 from grampus.volumes.drivers.export import ServerFacts, is_daemon_running
+from grampus.volumes.drivers.export_devices import keeps_order
 from grampus.volumes.drivers.port import ClientAnswer, MapRequest
 from grampus.volumes.live import (
     DEAD_STATES,
@@ -354,15 +355,16 @@ def _write_path_options(volume: VolumeSpec) -> tuple[str, ...]:
         case "direct":  # also known to a volumed that knows no other
             return ()
         case "journal":
-            return ("--write-path", "journal", *_journal_memory_options(volume))
+            return ("--write-path", "journal", *_journal_options(volume))
         case "cache":
             lag = ("--max-lag-ms", str(volume.max_lag_ms))
-            return ("--write-path", "cache", *lag, *_journal_memory_options(volume))
+            return ("--write-path", "cache", *lag, *_journal_options(volume))
 
 
-def _journal_memory_options(volume: VolumeSpec) -> tuple[str, ...]:
+def _journal_options(volume: VolumeSpec) -> tuple[str, ...]:
     wanted_bytes = volume.journal_memory_bytes
-    return () if wanted_bytes is None else ("--journal-memory", str(wanted_bytes))
+    memory = () if wanted_bytes is None else ("--journal-memory", str(wanted_bytes))
+    return (*memory, *(("--ordered",) if keeps_order(volume) else ()))
 
 
 def key_file_options(file: PurePosixPath | None) -> tuple[str, ...]:
