@@ -102,18 +102,17 @@ class Faults:
         if name == "power-cut-and-controller-machine":
             serve.end_for_good()
         mgr = self._other_mgr(hosts.victim) if name == "power-cut-and-mgr" else None
-        with ThreadPoolExecutor(1) as pool:
-            # The failover does not wait until all of the host has ended.
-            killing = (
-                pool.submit(self._kill_new_driver, self._find_drivers())
-                if name == "power-cut-and-new-driver"
-                else None
-            )
+        with ThreadPoolExecutor(2) as pool:
+            beside = []
+            if name == "power-cut-and-new-driver":
+                # The failover does not wait until all of the host has ended.
+                beside.append(pool.submit(self._kill_new_driver, self._find_drivers()))
+            if name == "two-hosts-power-cut":
+                # One after the other, a failover could be over in between.
+                beside.append(pool.submit(self._place.end, hosts.neighbour))
             self._place.end(hosts.victim)
-            if killing is not None:
-                killing.result()
-        if name == "two-hosts-power-cut":
-            self._place.end(hosts.neighbour)
+            for one in beside:
+                one.result()
         if mgr is not None:
             self._break("kill-daemon", mgr, "--force")
         if name == "power-cut-and-controller":

@@ -61,7 +61,8 @@ class TrialResult:
     @property
     def is_wrong_fence(self) -> bool:
         """Whether a database was taken from a host that was well, even if it came back there."""
-        return self.wrong_moves > 0 or (self.moved and self._is_to != "moves")
+        # A host that was to come back had lost its power all the same.
+        return self.wrong_moves > 0 or (self.moved and self._is_to in ("stays", "restarts"))
 
     @property
     def is_unrecovered(self) -> bool:

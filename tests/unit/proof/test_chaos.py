@@ -77,7 +77,7 @@ def test_a_failover_from_a_host_that_the_fault_did_not_take_is_counted() -> None
         (trial(neighbour_errors=1), "neighbour_errors"),
         (trial(wrong_totals=1), "wrong_totals"),
         (trial(anomalies=1), "anomalies"),
-        (trial("two-hosts-power-cut", moved=True), "wrong_fences"),
+        (trial("two-hosts-power-cut", moved=True, wrong_moves=1), "wrong_fences"),
         (trial(outage_s=None), "unrecovered"),
         (trial(moved=False), "unrecovered"),
     ],
