@@ -190,14 +190,13 @@ impl World {
         let ring = Ring { segment_bytes: 16 << 10, segments, align_bytes: 512 };
         let local = local.then_some(Ring { segments: 2, ..ring });
         let ms = Duration::from_millis;
-        let max_undurable_bytes =
-            if random.chance(50) { u64::MAX } else { random.between(5, 40) << 10 };
+        let unbounded = if random.chance(50) { 0 } else { u64::MAX };
         let config = Config {
             ring,
             max_write_bytes: 4096,
             max_batch_bytes: random.between(5, 13) << 10,
             max_held_bytes: random.between(52, 100) << 10,
-            max_undurable_bytes,
+            max_undurable_bytes: unbounded.max(random.between(5, 40) << 10),
             max_appends,
             max_applies: 1 + random.below(4),
             max_apply_bytes: random.between(4, 17) << 10,
