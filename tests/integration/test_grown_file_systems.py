@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from grampus.hosts.port import CommandFailedError, CommandResult, Host
+from grampus.volumes.drivers.export_devices import Devices
 from grampus.volumes.file_systems import grow, mount, parse_superblock
 from tests.system.command_line import CommandLine
 from tests.system.lab_machine import LabMachine
@@ -113,7 +114,7 @@ def test_a_growth_that_only_the_log_knows_of_is_mounted_with_all_its_files(
     assert after.size_on_disk() == 512 * 2**20, "the superblock is older than the log"
     host = cast(Host, OnHost(larger.machine))
     # A kernel that replays such a log needs no correction, which is as good.
-    mount(host, after.device, after.path)
+    mount(host, Devices(after.device), after.path)
     assert after.sh('cat "$1"/d*/file | wc -l', str(after.path)).strip() == "400"
     after.sh('umount "$1"', str(after.path))
     after.sh('xfs_repair -n "$1" >/dev/null 2>&1', after.device)

@@ -61,7 +61,11 @@ def decide_golden(
     )
     kind = f"{_LAYOUT}/{server}/{pool}"
     if external_log_bytes is not None:
-        kind += f"/log-{external_log_bytes}"
+        # Beside the file system if there is room, so that its groups have the same size: files
+        # stay in one piece, and whole objects are given back when they are removed.
+        if class_bytes + external_log_bytes <= size_bytes:
+            class_bytes += external_log_bytes
+        kind += f"/log-{external_log_bytes}-of-{class_bytes}"
     digest = hashlib.sha256(kind.encode()).hexdigest()[:8]
     return GoldenSpec(
         name=f"{GOLDEN_PREFIX}{flavour}-{label}-{digest}",

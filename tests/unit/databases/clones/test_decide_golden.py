@@ -44,6 +44,26 @@ def test_the_biggest_class_that_fits_is_cloned(size_bytes: int, class_bytes: int
     assert golden(size_bytes).size_bytes == class_bytes
 
 
+@pytest.mark.parametrize(
+    ("size_bytes", "expected_bytes"),
+    [
+        (GIB, 576 * MIB),
+        (4 * GIB, 4 * GIB),
+        (4 * GIB + 10 * MIB, 4 * GIB),
+        (5 * GIB, 4 * GIB + 64 * MIB),
+        (512 * MIB, 512 * MIB),
+    ],
+)
+def test_an_external_log_is_beside_the_file_system_if_there_is_room(
+    size_bytes: int, expected_bytes: int
+) -> None:
+    made = golden(size_bytes, external_log_bytes=64 * MIB)
+    assert made.size_bytes == expected_bytes
+    # One that is there already is never bigger than the database.
+    smaller = golden(4 * GIB, external_log_bytes=64 * MIB)
+    assert made.name != smaller.name or made.size_bytes == smaller.size_bytes
+
+
 def test_a_clone_never_has_to_shrink() -> None:
     for size_bytes in (GIB, 5 * GIB, 100 * GIB, 3 * TIB):
         assert golden(size_bytes).size_bytes <= size_bytes
