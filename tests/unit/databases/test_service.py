@@ -385,7 +385,7 @@ def test_a_plan_can_be_read_before_it_is_carried_out(world: World) -> None:
     lines = planned(world.runner, lambda: service.create(spec))
     golden = service.plan_golden(spec).name
     assert (
-        lines[0] == f"Create the golden volume {golden} of 512 MiB, for all databases of this type"
+        lines[0] == f"Create the golden volume {golden} of 576 MiB, for all databases of this type"
     )
     assert f"Clone a volume of 1 GiB in pool databases from {golden}" in lines
     assert world.inventory() == before
