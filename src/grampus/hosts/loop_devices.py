@@ -156,10 +156,18 @@ def find_loop_device(host: Host, reference: str, *, file: PurePosixPath) -> str 
 
     Devices over other files are not asked: one may stand still.
     """
-    for device in _observe_loop_devices(host, str(file)):
-        if device.get("ref") == reference and _may_be_over(device, file):
-            return str(device["name"])
-    return None
+    return find_loop_devices(host, [reference], file=file).get(reference)
+
+
+def find_loop_devices(
+    host: Host, references: Collection[str], *, file: PurePosixPath
+) -> dict[str, str]:
+    """The devices over `file` by the references that they were set up with, asked for at once."""
+    return {
+        str(device["ref"]): str(device["name"])
+        for device in _observe_loop_devices(host, str(file))
+        if device.get("ref") in references and _may_be_over(device, file)
+    }
 
 
 @dataclass(frozen=True)
@@ -187,13 +195,17 @@ def find_loop_device_below(host: Host, reference: str, *, directory: PurePosixPa
     return None
 
 
-def ensure_loop_device_absent(host: Host, file: PurePosixPath, *, reference: str) -> None:
+def ensure_loop_device_absent(
+    host: Host, file: PurePosixPath, *, reference: str, others: Collection[str] = ()
+) -> None:
     """Detach the device over `file` set up with `reference`; nothing happens without one.
+
+    `others` are references of further devices over parts of it.
 
     The file counts too: a device whose FUSE server is gone can no longer say its reference.
     """
     for device in _observe_loop_devices(host, str(file)):
-        is_ours = device.get("ref") == reference and _may_be_over(device, file)
+        is_ours = device.get("ref") in (reference, *others) and _may_be_over(device, file)
         if is_ours or device.get("back-file") == str(file):
             # Whoever has the number next, and does not look, would lose its flushes.
             host.run(_passing_flushes(str(device["name"])), check=False)

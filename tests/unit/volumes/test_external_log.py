@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import get_args
 
 import pytest
@@ -16,8 +19,11 @@ from grampus.volumes.decide_external_log import (
     external_log_facts,
     parse_external_log,
 )
+from grampus.volumes.drivers.export_devices import ensure_devices_absent
+from grampus.volumes.drivers.port import MapRequest
 from grampus.volumes.model import CloneSource, DriverName, VolumeSpec, WritePath
 from grampus.volumes.records import VolumeRecords
+from tests.unit.hosts.fakes import AnsweringHost
 
 from .block_devices import Loop
 from .world import IMAGE, LAB, POOL, World
@@ -110,6 +116,29 @@ def test_what_is_durable_once_it_is_flushed_needs_nothing(
     world.attach()
     service.ensure_durable("demo")
     assert world.h1.flushed == []
+
+
+@pytest.mark.parametrize("path", ["/", "/ (deleted)"])
+@pytest.mark.parametrize("log_bytes", [None, EXTERNAL_LOG_BYTES])
+def test_devices_over_a_file_that_has_no_path_are_found_by_their_references(
+    path: str, log_bytes: int | None
+) -> None:
+    """As of a volumed that was told to end: its mount is gone, and it waits for its users."""
+    loops = [
+        {"name": f"/dev/loop{number}", "ref": reference, "back-file": path}
+        for number, reference in enumerate(("g/a", "g/a/log", "g/b", "g/b/log"))
+    ]
+    detached: list[str] = []
+
+    def answer(argv: Sequence[str]) -> str:
+        if argv[:2] == ["losetup", "--detach"]:
+            detached.append(argv[2])
+        return json.dumps({"loopdevices": loops})
+
+    spec = VolumeSpec(name="a", pool=POOL, image="a", size_bytes=GIB, external_log_bytes=log_bytes)
+    request = MapRequest(spec, "user", "g/a")
+    ensure_devices_absent(AnsweringHost("h1", answer), PurePosixPath("/x/image"), request)
+    assert detached == ["/dev/loop0", "/dev/loop1"][: 1 if log_bytes is None else 2]
 
 
 def test_a_device_that_is_missing_is_no_attachment(world: World) -> None:

@@ -12,7 +12,6 @@ from grampus.hosts.loop_devices import (
     drop_flushes,
     ensure_flushed,
     ensure_loop_capacity,
-    ensure_loop_device_absent,
 )
 from grampus.hosts.mounts import ensure_unmounted, observe_mounted_source
 from grampus.hosts.port import DaemonSpec, Host
@@ -20,6 +19,7 @@ from grampus.hosts.presence import is_there
 from grampus.volumes import journal_damage
 from grampus.volumes.drivers.export_devices import (
     Devices,
+    ensure_devices_absent,
     find_devices,
     flush_export,
     keeps_order,
@@ -208,7 +208,7 @@ class ExportDriver:
 
     def ensure_unmapped(self, host: Host, request: MapRequest) -> None:
         file = export_file(host, request)
-        ensure_loop_device_absent(host, file, reference=request.reference)
+        ensure_devices_absent(host, file, request)
         self._server.stop(host, request, file)
         host.ensure_daemon_absent(self.daemon(request))
         ensure_unmounted(host, file, self._clock)  # a killed daemon could not do it

@@ -16,7 +16,8 @@ from grampus.hosts.loop_devices import (
     FLUSH_TIMEOUT_S,
     FilePart,
     drop_flushes,
-    find_loop_device,
+    ensure_loop_device_absent,
+    find_loop_devices,
     make_loop_device,
 )
 from grampus.hosts.port import Host
@@ -48,7 +49,7 @@ def make_devices(host: Host, file: PurePosixPath, request: MapRequest) -> Device
     log = make_loop_device(
         host,
         file,
-        reference=_log_reference(request),
+        reference=_log_references(request)[0],
         part=FilePart(0, log_bytes),
         is_durable=True,
     )
@@ -62,11 +63,17 @@ def make_devices(host: Host, file: PurePosixPath, request: MapRequest) -> Device
 
 def find_devices(host: Host, file: PurePosixPath, request: MapRequest) -> Devices | None:
     """The devices over the file if all of them are there."""
-    data = find_loop_device(host, request.reference, file=file)
-    if data is None or request.volume.external_log_bytes is None:
-        return None if data is None else Devices(data)
-    log = find_loop_device(host, _log_reference(request), file=file)
-    return None if log is None else Devices(data, log)
+    references = [request.reference, *_log_references(request)]
+    found = find_loop_devices(host, references, file=file)
+    if len(found) < len(references):
+        return None
+    return Devices(*(found[reference] for reference in references))
+
+
+def ensure_devices_absent(host: Host, file: PurePosixPath, request: MapRequest) -> None:
+    """Neither device is there. Both count by their references also where the file has no path."""
+    others = _log_references(request)
+    ensure_loop_device_absent(host, file, reference=request.reference, others=others)
 
 
 def flush_export(host: Host, file: PurePosixPath) -> None:
@@ -74,5 +81,6 @@ def flush_export(host: Host, file: PurePosixPath) -> None:
     host.run(["sync", str(file)], timeout_s=FLUSH_TIMEOUT_S)
 
 
-def _log_reference(request: MapRequest) -> str:
-    return f"{request.reference}/log"
+def _log_references(request: MapRequest) -> list[str]:
+    has_log = request.volume.external_log_bytes is not None
+    return [f"{request.reference}/log"] if has_log else []
