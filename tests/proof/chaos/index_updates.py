@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import time
 
-from tests.proof.operations.remote_client import RemoteClient
+from tests.proof.operations.remote_client import RemoteClient, end_client
 from tests.system.machine import wait_for
 
 TEST, TABLES, ROWS, THREADS = "oltp_update_index", 2, 100_000, 8
@@ -41,15 +41,8 @@ class IndexUpdates:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process is None:
-            return
-        # `runc exec` passes the signal on to what it runs.
-        self._process.terminate()
-        try:
-            self._process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        if self._process is not None:
+            end_client(self._process)
 
     def _argv(self, command: str, *options: str) -> list[str]:
         tables = (f"--tables={TABLES}", f"--table-size={ROWS}")

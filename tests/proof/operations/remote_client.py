@@ -5,8 +5,10 @@ The database may be the lab's, or that of a site whose hosts are in the lab's ne
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from pydantic import SecretStr
 
@@ -107,6 +109,16 @@ class RemoteClient:
         argv = ("mysql", f"--defaults-file={self.option_file}", *options)
         said = self.machine.ok(*argv, timeout_s=READ_TIMEOUT_S)
         return [line.split("\t") for line in said.splitlines()]
+
+
+def end_client(process: subprocess.Popen[Any]) -> None:
+    """End a program that was started by such an argv: `runc exec` passes the signal on to it."""
+    process.terminate()
+    try:
+        process.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _write(file: Path, text: str) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from grampus.bench.drivers.outcome import Second as Sysbench
 from grampus.bench.drivers.sysbench_result import parse_second
-from tests.proof.operations.remote_client import RemoteClient
+from tests.proof.operations.remote_client import RemoteClient, end_client
 from tests.system.machine import wait_for
 
 THREADS = 4
@@ -83,13 +83,8 @@ class SteadyLoad:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        # `runc exec` passes the signal on to what it runs.
         if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(timeout=30)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
+            end_client(self._process)
         self._thread.join()
 
     def seconds(self) -> list[Second]:

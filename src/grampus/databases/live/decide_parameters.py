@@ -341,7 +341,7 @@ def explain_risk(name: str, value: str, flavour: FlavourName, buffer_pool_bytes:
     if name in _RECOVERED and flavour == "mysql" and (parse_value(value) or 0) > recovered_bytes:
         return (
             f"With {name} = {value}, the server may need a larger buffer pool to recover from a "
-            f"crash. Up to {recovered_bytes}, a third of its buffer pool, it does not."
+            f"crash. Values up to {recovered_bytes} (a third of its buffer pool) need none."
         )
     return None
 

@@ -149,7 +149,7 @@ def test_same_values(wanted: str, running: str, same: bool) -> None:
         ("sync_binlog", "0", "mariadb", "can lose confirmed commits"),
         ("innodb_flush_log_at_trx_commit", "2", "mysql", "can lose confirmed commits"),
         ("innodb_redo_log_capacity", "60M", "mysql", None),
-        ("innodb_redo_log_capacity", "67108864", "mysql", "Up to 62914560"),
+        ("innodb_redo_log_capacity", "67108864", "mysql", "Values up to 62914560"),
         ("innodb_redo_log_capacity", "1G", "mysql", "larger buffer pool to recover"),
         # It applies its log in batches, however large it is.
         ("innodb_log_file_size", "1G", "mariadb", None),
