@@ -13,7 +13,7 @@ from hypothesis import settings
 from tests.system.command_line import TEST_HOME, CommandLine
 from tests.system.exclusive_tests import LOCKS_VARIABLE, lock_of_test
 from tests.system.exerciser import build_exerciser
-from tests.system.logged_events import LoggedEvents, select_unexpected
+from tests.system.logged_events import LoggedEvents, describe_unexpected, select_unexpected
 from tests.system.places import ON_SITE, Place, own_place
 
 # Started in the background of a shell, we ignore Ctrl-C, and so would every process that a test
@@ -50,7 +50,7 @@ def nothing_unexpected_is_logged(request: pytest.FixtureRequest) -> Iterator[Non
     yield
     marks = request.node.iter_markers("logs")
     unexpected = select_unexpected(logged.read(), {name for mark in marks for name in mark.args})
-    assert not unexpected, "logged, and not expected (see tests/system/logged_events.py)"
+    assert not unexpected, describe_unexpected(unexpected)
 
 
 def make_lab(name: str, *options: str) -> Iterator[CommandLine]:

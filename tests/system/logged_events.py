@@ -15,6 +15,8 @@ FILE = Path("log") / "grampus.log"
 LEVELS = frozenset({"WARNING", "ERROR"})
 # The last event of a command that did not end with 0.
 ENDS = frozenset({"command.ended", "command.failed", "command.interrupted", "command.refused"})
+# What says nothing about a single event.
+_COMMON = frozenset({"level", "part", "pid", "lab", "at"})
 
 
 class LoggedEvents:
@@ -59,3 +61,12 @@ def select_unexpected(
         and event["pid"] not in failed
         and event["event"] not in expected
     ]
+
+
+def describe_unexpected(events: Sequence[dict[str, Any]]) -> str:
+    """What was logged, in one line: pytest's summary shows no other line of a failure. Pure."""
+    said = "; ".join(
+        ", ".join(f"{name} {value}" for name, value in event.items() if name not in _COMMON)
+        for event in events
+    )
+    return f"logged, and not expected (see tests/system/logged_events.py): {' '.join(said.split())}"

@@ -48,10 +48,12 @@ print(json.dumps({"loopdevices": found}))
 # Arguments: file, reference, offset and size in bytes (0: to the end), and `durable` or `flushed`.
 # Prints the device, which is configured in one call (linux/loop.h: struct loop_config), with direct
 # I/O to the file. With `durable`, the file is open with O_DSYNC: FUSE passes the flag on with each
-# write, for which `losetup` has no option.
+# write, for which `losetup` has no option. Another process may take the free device first, and give
+# it back or remove it: then there is another one.
 ATTACH_LOOP = """
-import errno, fcntl, os, struct, sys
+import errno, fcntl, os, struct, sys, time
 CONFIGURE, GET_FREE, DIRECT_IO = 0x4C0A, 0x4C82, 16
+TAKEN = (errno.EBUSY, errno.ENXIO, errno.ENODEV, errno.ENOENT)
 file = os.open(sys.argv[1], os.O_RDWR | (os.O_DSYNC if sys.argv[5] == "durable" else 0))
 control = os.open("/dev/loop-control", os.O_RDWR)
 info = struct.pack(
@@ -61,18 +63,20 @@ info = struct.pack(
 )
 config = struct.pack("=II", file, 0) + info + bytes(64)
 for _ in range(100):
-    name = f"/dev/loop{fcntl.ioctl(control, GET_FREE)}"
-    device = os.open(name, os.O_RDWR)
+    name, device = f"/dev/loop{fcntl.ioctl(control, GET_FREE)}", -1
     try:
+        device = os.open(name, os.O_RDWR)
         fcntl.ioctl(device, CONFIGURE, config)
     except OSError as error:
-        if error.errno != errno.EBUSY:
+        if error.errno not in TAKEN:
             raise
+        time.sleep(0.02)
     else:
         print(name)
         break
     finally:
-        os.close(device)
+        if device >= 0:
+            os.close(device)
 else:
     sys.exit("no loop device stayed free")
 """

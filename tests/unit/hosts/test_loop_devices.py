@@ -357,6 +357,40 @@ def test_the_scripts_are_python(script: str) -> None:
     compile(script, "script", "exec")
 
 
+@pytest.mark.parametrize("taken", [errno.EBUSY, errno.ENXIO, errno.ENODEV, errno.ENOENT])
+@pytest.mark.parametrize("where", ["open", "configure"])
+def test_a_free_device_that_another_process_takes_first_is_left_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    taken: int,
+    where: str,
+) -> None:
+    opened = {"/data/export": 3, "/dev/loop-control": 4, "/dev/loop7": 7, "/dev/loop8": 8}
+    free, closed = iter([7, 8]), []
+
+    def fail(call: str, device: int) -> None:
+        if where == call and device == 7:
+            raise OSError(taken, os.strerror(taken))
+
+    def open_(path: str, _flags: int) -> int:
+        fail("open", opened[path])
+        return opened[path]
+
+    def ioctl(file: int, request: int, *_config: bytes) -> int:
+        if request == 0x4C82:
+            return next(free)
+        fail("configure", file)
+        return 0
+
+    monkeypatch.setattr(sys, "argv", ["-c", "/data/export", "reference", "0", "0", "durable"])
+    monkeypatch.setattr(os, "open", open_)
+    monkeypatch.setattr(os, "close", closed.append)
+    monkeypatch.setattr(fcntl, "ioctl", ioctl)
+    exec(compile(ATTACH_LOOP, "attach", "exec"), {})  # noqa: S102 - a program of our own
+    assert capsys.readouterr().out == "/dev/loop8\n"
+    assert closed == ([7, 8] if where == "configure" else [8])
+
+
 @pytest.mark.parametrize(
     ("backing_file", "is_found"),
     [

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.system.logged_events import FILE, LoggedEvents, select_unexpected
+from tests.system.logged_events import (
+    FILE,
+    LoggedEvents,
+    describe_unexpected,
+    select_unexpected,
+)
 
 
 def event(name: str, level: str = "WARNING", pid: int = 1) -> dict[str, Any]:
@@ -37,6 +42,14 @@ def test_what_a_command_that_ended_well_warns_of_is_unexpected(
     events: list[dict[str, Any]], expected: set[str], unexpected: list[dict[str, Any]]
 ) -> None:
     assert select_unexpected(events, expected) == unexpected
+
+
+def test_what_is_unexpected_is_told_in_one_line() -> None:
+    failed = event("operation.failed") | {"kind": "db.create", "error": "It is\nfull."}
+    said = describe_unexpected([failed, UNDONE])
+    assert said.endswith(
+        ": event operation.failed, kind db.create, error It is full.; event operation.undone"
+    )
 
 
 def append(home: Path, *names: str) -> None:
