@@ -6,7 +6,7 @@ subject that is in only one of the two readings give no sample: neither a zero n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from grampus.hosts.port import Usage
@@ -84,6 +84,16 @@ def parse_block_stat(text: str) -> BlockCounters | None:
         read_bytes=int(fields[2]) * SECTOR_BYTES,
         write_ops=int(fields[4]),
         write_bytes=int(fields[6]) * SECTOR_BYTES,
+    )
+
+
+def add_counters(counters: Sequence[BlockCounters]) -> BlockCounters:
+    """Those of several devices together."""
+    return BlockCounters(
+        read_ops=sum(one.read_ops for one in counters),
+        read_bytes=sum(one.read_bytes for one in counters),
+        write_ops=sum(one.write_ops for one in counters),
+        write_bytes=sum(one.write_bytes for one in counters),
     )
 
 

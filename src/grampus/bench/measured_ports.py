@@ -36,7 +36,8 @@ class IoDevice:
 
     `device` is its path on `host`, such as /dev/loop3. `limit` is what its medium is limited to, on
     the device that it names: `device` itself or one below. `control_socket` is that of the volumed
-    which serves the volume (a path on the host).
+    which serves the volume (a path on the host). `log_device` has the log of the volume's file
+    system, if that is on a device of its own: each write to it is durable.
     """
 
     kind: Literal["daemon", "volume"]
@@ -45,6 +46,12 @@ class IoDevice:
     device: str
     limit: BlockLimit | None = None
     control_socket: str | None = None
+    log_device: str | None = None
+
+    @property
+    def devices(self) -> list[str]:
+        """All devices whose I/O is its own."""
+        return [self.device, *([] if self.log_device is None else [self.log_device])]
 
 
 class DevicesPort(Protocol):

@@ -15,6 +15,7 @@ from grampus.bench.counters import (
     CpuTimes,
     Memory,
     Reading,
+    add_counters,
     decide_samples,
     parse_block_stat,
     parse_cpu_times,
@@ -146,16 +147,20 @@ class Sampler:
             host = hosts.get(device.host)
             if device.kind != kind or host is None:
                 continue
-            # /sys/class/block also has partitions, which /sys/block does not.
-            name = PurePosixPath(device.device).name
-            text = self._read(host, PurePosixPath("/sys/class/block", name, "stat"))
-            counters = parse_block_stat(text or "")
-            if counters is None:
-                self._note_failure(f"the device {device.device} of {device.name} cannot be read")
-                continue
-            key = f"{device.name}@{device.host}" if kind == "daemon" else device.name
-            found[key] = counters
+            counters = [self._observe_device(host, device.name, path) for path in device.devices]
+            read = [one for one in counters if one is not None]
+            if len(read) == len(counters):
+                key = f"{device.name}@{device.host}" if kind == "daemon" else device.name
+                found[key] = add_counters(read)
         return found
+
+    def _observe_device(self, host: Host, owner: str, path: str) -> BlockCounters | None:
+        # /sys/class/block also has partitions, which /sys/block does not.
+        stat = PurePosixPath("/sys/class/block", PurePosixPath(path).name, "stat")
+        counters = parse_block_stat(self._read(host, stat) or "")
+        if counters is None:
+            self._note_failure(f"the device {path} of {owner} cannot be read")
+        return counters
 
     def _read(self, host: Host, path: PurePosixPath) -> str | None:
         try:

@@ -73,7 +73,7 @@ def bench_run(
         str | None,
         typer.Option(
             metavar="tiny|small|full|sustained",
-            help="paths: 10 minutes, half an hour, 100 minutes, or 100 minutes of writes "
+            help="paths: 10 minutes, half an hour, 110 minutes, or 100 minutes of writes "
             "alone; published experiments: up to 10 minutes, up to three hours, or as long as "
             "their source measured, and no sustained (default: tiny).",
         ),

@@ -18,7 +18,7 @@ from tests.fakes.sysbench_host import SysbenchHost
 STAT = "/sys/class/block/{}/stat"
 DEVICES = [
     IoDevice("daemon", "osd-0", "h1", "/dev/loop3"),
-    IoDevice("volume", "demo", "h2", "/dev/loop7"),
+    IoDevice("volume", "demo", "h2", "/dev/loop7", log_device="/dev/loop8"),
 ]
 
 
@@ -48,6 +48,7 @@ class Setup:
         self.second.usage = {"mysqld-demo": usage(second * 500_000)}
         self.first.put(STAT.format("loop3"), f"0 0 0 0 {second * 40} 0 {second * 80}")
         self.second.put(STAT.format("loop7"), f"{second * 7} 0 0 0 0 0 0")
+        self.second.put(STAT.format("loop8"), f"0 0 0 0 {second * 3} 0 {second * 6}")
         self.second.put("/proc/stat", f"cpu {second * 50} 0 0 {second * 150} 0 0 0\ncpu0\ncpu1\n")
         self.second.put("/proc/meminfo", "MemTotal: 100 kB\nMemAvailable: 60 kB\n")
 
@@ -66,23 +67,27 @@ def test_samples_of_all_subjects_share_one_clock(tmp_path: Path) -> None:
     assert last["osd-0@h1"].write_iops == 40.0
     assert last["mysqld-demo@h2"].cpu_cores == 0.5
     assert last["demo"].read_iops == 7.0
+    assert last["demo"].write_iops == 3.0, "of the device with the log"
     assert last["machine"].cpu_cores == 0.5
     assert last["machine"].memory_bytes == 40 * 1024
     assert setup.sampler.warnings() == ()
 
 
-def test_what_cannot_be_read_is_a_warning_and_the_rest_is_sampled(tmp_path: Path) -> None:
+@pytest.mark.parametrize("device", ["loop7", "loop8"])
+def test_what_cannot_be_read_is_a_warning_and_the_rest_is_sampled(
+    tmp_path: Path, device: str
+) -> None:
     setup = Setup(tmp_path)
     setup.sampler.sample_once()
     setup.tick(1)
     setup.first.usage_errors = [HostUnreachableError("h1 does not answer.")]
-    del setup.second.files[PurePosixPath(STAT.format("loop7"))]
+    del setup.second.files[PurePosixPath(STAT.format(device))]
     setup.sampler.sample_once()
     names = {sample.name for sample in setup.archive.load_resources("r")}
     assert names == {"mysqld-demo@h2", "machine"}
     warnings = " ".join(setup.sampler.warnings())
     assert "the daemons of h1 cannot be read (h1 does not answer.) (1 time)" in warnings
-    assert "/dev/loop7 of demo" in warnings
+    assert f"/dev/{device} of demo" in warnings
 
 
 def test_a_daemon_that_ends_while_it_is_read_does_not_end_the_monitor(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from grampus.bench.environments.devices import (
 from grampus.bench.environments.environment_ports import EnvironmentPorts
 from grampus.bench.environments.monitors import Seen, Watch
 from grampus.bench.layers.points import decide_client_points
-from grampus.bench.layers.subjects import Subjects
+from grampus.bench.layers.subjects import LOG, Subjects
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.measured_ports import IoDevice
 from grampus.bench.trials.place import Measured, Watched
@@ -256,12 +256,13 @@ class WatchedDevices:
 
     def _observe(self, devices: Sequence[IoDevice]) -> dict[str, DeviceTimes]:
         times: dict[str, DeviceTimes] = {}
-        for device in devices:
-            path = PurePosixPath("/sys/class/block", PurePosixPath(device.device).name, "stat")
+        for device, path in ((one, path) for one in devices for path in one.devices):
+            stat = PurePosixPath("/sys/class/block", PurePosixPath(path).name, "stat")
+            is_log = path == device.log_device
             with suppress(GrampusError, OSError):
-                read = parse_device_times(self._fleet.host(device.host).read_file(path) or "")
+                read = parse_device_times(self._fleet.host(device.host).read_file(stat) or "")
                 if read is not None:
-                    times[f"{device.name}@{device.host}"] = read
+                    times[f"{device.name}{LOG if is_log else ''}@{device.host}"] = read
         return times
 
 

@@ -21,7 +21,7 @@ from grampus.bench.layers.readings import (
     Timed,
     Traffic,
 )
-from grampus.bench.layers.subjects import MEDIUM, Subjects, UsageReading
+from grampus.bench.layers.subjects import LOG, MEDIUM, Subjects, UsageReading
 from grampus.hosts.port import BlockLimit
 from grampus.state.matrix_layers import SeriesKind, SeriesPoint
 
@@ -47,10 +47,14 @@ def decide_probe_points(
             cpu_cores=_rate(before.client_cpu_s, after.client_cpu_s, elapsed_s),
         )
         for name, times in after.devices.items():
-            if name.endswith(MEDIUM):
+            if name.endswith((MEDIUM, LOG)):
                 continue
             block = _block_values(before.devices.get(name), times, elapsed_s)
             if name in subjects.volumes:
+                log = f"{name}{LOG}"
+                if log in after.devices:
+                    held = _block_values(before.devices.get(log), after.devices[log], elapsed_s)
+                    block = _with_log(block, held)
                 served = _served_values(before.volumes.get(name, {}), after.volumes.get(name, {}))
                 made.add("volume", name, **block, **served)
             else:
@@ -202,6 +206,31 @@ def _block_values(
         "flushes_per_s": flushes / elapsed_s,
         "flush_busy_share": min(flush_ms / 1000 / elapsed_s, 1.0),
         "flush_ms": flush_ms / flushes if flushes else None,
+    }
+
+
+def _with_log(
+    data: Mapping[str, float | None], log: Mapping[str, float | None]
+) -> dict[str, float | None]:
+    """What a volume does whose file system has its log on a device of its own.
+
+    A write to the log does what a flush does elsewhere: its sender waits until it is durable.
+    """
+    added = ("read_iops", "write_iops", "read_bytes_per_s", "write_bytes_per_s", "in_flight")
+    values: dict[str, float | None] = {}
+    for name in added:
+        of_data, of_log = data.get(name), log.get(name)
+        if of_data is None or of_log is None:
+            return {}
+        values[name] = of_data + of_log
+    operations = (values["read_iops"] or 0.0) + (values["write_iops"] or 0.0)
+    in_flight = values["in_flight"] or 0.0
+    return values | {
+        "busy_share": max(data.get("busy_share") or 0.0, log.get("busy_share") or 0.0),
+        "latency_ms": in_flight * 1000 / operations if operations else None,
+        "flushes_per_s": log.get("write_iops"),
+        "flush_busy_share": log.get("busy_share"),
+        "flush_ms": log.get("latency_ms"),
     }
 
 

@@ -14,6 +14,8 @@ Consumer = Literal["client", "server", "volume", "osd", "other"]
 _OSD = re.compile(r"^osd[-.]\d+@")
 # After `DAEMON@HOST`: the device below the daemon's, which has the limit.
 MEDIUM = " medium"
+# After the name of a volume: the device with the log of its file system.
+LOG = " log"
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ BlockName = Literal[
     "direct",
     "journal",
     "cache",
+    "journal-one-device",
     "local",
 ]
 # A `volume` block compares drivers, a `write-path` block what volumed does with a write.
@@ -50,8 +51,9 @@ ARM_TITLES: dict[str, str] = {
     "memory-uring": "memory device and loop, io_uring",
     "memory-classic": f"memory device and loop, classic FUSE with {CLASSIC_THREADS} threads",
     "direct": "volumed, write path direct; loop and XFS",
-    "journal": "volumed, write path journal; loop and XFS",
-    "cache": "volumed, write path cache; loop and XFS",
+    "journal": "volumed, write path journal; loop and XFS with an external log",
+    "cache": "volumed, write path cache; loop and XFS with an external log",
+    "journal-one-device": "volumed, write path journal; loop and XFS with its log inside",
     "local": "this host's own disk; loop and XFS",
 }
 
@@ -61,7 +63,8 @@ class Block:
     """What is set up once a round; its arms are measured one after the other while it stands.
 
     `raw` goes to the image (or to the memory device), `xfs` to a file of the file system.
-    `costs` are of what it measures. Without a `transport` volumed takes the best one.
+    `costs` are of what it measures. Without a `transport` volumed takes the best one. With an
+    `external_log` the log of the file system is on a device of its own, as databases have it.
     """
 
     name: BlockName
@@ -69,6 +72,7 @@ class Block:
     driver: VolumeDriver | None = None
     transport: Transport | None = None
     write_path: WritePath = "direct"
+    external_log: bool = False
     raw: tuple[Measure, ...] = ()
     xfs: tuple[Measure, ...] = ()
     database: tuple[DatabaseMeasure, ...] = ()
@@ -88,6 +92,11 @@ class Block:
     def is_write_path(self) -> bool:
         """Whether it is one of those that are compared as write paths."""
         return self.kind in WRITE_PATH_KINDS
+
+    @property
+    def is_of_cluster(self) -> bool:
+        """Whether what it measures is on an RBD image."""
+        return self.kind in ("rbd", "volume", "write-path")
 
     @property
     def points(self) -> int:
@@ -152,7 +161,9 @@ def decide_blocks(
             database=drivers_database(xfs_arm) if database else (),
         )
 
-    def write_path(name: BlockName, kind: BlockKind, path: WritePath) -> Block:
+    def write_path(
+        name: BlockName, kind: BlockKind, path: WritePath, *, external_log: bool = False
+    ) -> Block:
         is_chosen = chooser(name, scale.write_paths)
         files = _complete(
             suite.measures,
@@ -165,10 +176,15 @@ def decide_blocks(
             kind,
             "volumed" if kind == "write-path" else None,
             write_path=path,
+            external_log=external_log,
             xfs=files,
             database=database,
             # A local disk costs the cluster nothing.
-            costs=tuple(one for one in suite.costs if kind == "write-path" and one.of in has),
+            costs=tuple(
+                one
+                for one in suite.costs
+                if one.of in has and (kind == "write-path" or not one.is_of_cluster)
+            ),
         )
 
     def memory(name: BlockName, transport: Transport) -> Block:
@@ -180,8 +196,9 @@ def decide_blocks(
         volume("volumed-classic", "volumed", "classic", database=False),
         volume("qsd", "qsd", None, database=True),
         write_path("direct", "write-path", "direct"),
-        write_path("journal", "write-path", "journal"),
-        write_path("cache", "write-path", "cache"),
+        write_path("journal", "write-path", "journal", external_log=True),
+        write_path("cache", "write-path", "cache", external_log=True),
+        write_path("journal-one-device", "write-path", "journal"),
         # A disk of its own promises no more about the order of writes than `direct` does.
         write_path("local", "local", "direct"),
         memory("memory-uring", "uring"),

@@ -1,4 +1,4 @@
-"""What the cluster spends on one operation: from its counters to figures. Pure."""
+"""What one operation takes, of the cluster or of time: from counters to figures. Pure."""
 
 from __future__ import annotations
 
@@ -51,6 +51,9 @@ def decide_cost_figures(costs: Sequence[Cost], figures: Sequence[Figure]) -> lis
 def _spent(cost: Cost, figure: Figure) -> float | None:
     if cost.counts == "osd-cpu-us":
         return figure.osd_cpu_us_per_operation
+    if cost.counts == "latency-p50-us":
+        median = figure.latency.percentile(50)
+        return None if median is None else median.to_document()["latency_us"]
     return figure.rados_writes_per_operation
 
 

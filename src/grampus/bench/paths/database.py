@@ -246,9 +246,12 @@ class ScratchDatabase:
     def _run(
         self, client: ArmClient, measure: DatabaseMeasure, name: str, duration_s: int
     ) -> TimedRun:
+        tables = self._load
+        if measure.threads is not None:
+            tables = replace(tables, threads=measure.threads)
         return run_timed(
             client,
-            make_load(client, self._load, script=measure.script, duration_s=duration_s),
+            make_load(client, tables, script=measure.script, duration_s=duration_s),
             what=name,
             raw_file=self._raw_dir / f"{name}.txt",
             clock=self._clock,

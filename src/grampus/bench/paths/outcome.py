@@ -35,6 +35,8 @@ COMPARED: tuple[tuple[str, str], ...] = (
     ("memory-uring", "memory-classic"),
     ("journal", "direct"),
     ("cache", "direct"),
+    ("journal-one-device", "direct"),
+    ("journal", "journal-one-device"),
     ("direct", "qsd-xfs"),
     ("journal", "qsd-xfs"),
     ("cache", "qsd-xfs"),

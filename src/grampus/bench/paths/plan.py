@@ -94,6 +94,18 @@ class PathsPlan:
         return len(self.order)
 
     @property
+    def on_one_device(self) -> tuple[Block, ...]:
+        """What is measured on the volume with one device."""
+        return tuple(
+            block for block in self.blocks if block.is_of_cluster and not block.external_log
+        )
+
+    @property
+    def with_external_log(self) -> tuple[Block, ...]:
+        """What is measured on the volume whose file system has an external log."""
+        return tuple(block for block in self.blocks if block.external_log)
+
+    @property
     def image_bytes(self) -> int:
         """The file system, and behind it the region for raw I/O."""
         return self.scale.filesystem_bytes + self.scale.region_bytes
@@ -241,14 +253,19 @@ def describe_arms(plan: PathsPlan) -> list[PathsArm]:
 def describe_steps(plan: PathsPlan) -> list[str]:
     """What `--dry-run` shows."""
     blocks = ", ".join(block.name for block in plan.blocks)
-    steps = [
-        f"Make a volume of {plan.image_bytes:,} bytes on {plan.host}: a file system in its first "
-        f"{plan.scale.filesystem_bytes:,} bytes, raw I/O in the rest",
-    ]
-    if any(block.kind == "local" for block in plan.blocks):
+    filesystem_bytes = plan.scale.filesystem_bytes
+    steps = []
+    if plan.on_one_device:
         steps.append(
-            f"Make a file system of {plan.scale.filesystem_bytes:,} bytes on {plan.host}'s own disk"
+            f"Make a volume of {plan.image_bytes:,} bytes on {plan.host}: a file system in its "
+            f"first {filesystem_bytes:,} bytes, raw I/O in the rest"
         )
+    if plan.with_external_log:
+        steps.append(
+            f"Make a volume for a file system of {filesystem_bytes:,} bytes and its external log"
+        )
+    if any(block.kind == "local" for block in plan.blocks):
+        steps.append(f"Make a file system of {filesystem_bytes:,} bytes on {plan.host}'s own disk")
     steps.append("Fill what will be read")
     if plan.database:
         steps.append("Load a scratch MySQL instance, and put its data on each file system")
@@ -256,7 +273,9 @@ def describe_steps(plan: PathsPlan) -> list[str]:
         f"Round {number} of {plan.rounds}: {', then '.join(order)}"
         for number, order in enumerate(plan.order, start=1)
     ]
-    steps.append("Keep the volume" if plan.keep_data else "Remove the volume and all that was made")
+    steps.append(
+        "Keep the volumes" if plan.keep_data else "Remove the volumes and all that was made"
+    )
     return [
         f"Measure {blocks} in {plan.rounds} rounds at scale {plan.scale_name}, seed {plan.seed}: "
         f"{plan.points} points, about {plan.estimated_s / 60:.0f} min",

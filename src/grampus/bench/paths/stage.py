@@ -1,4 +1,4 @@
-"""What a run of `paths` stands on: its volume, and what is set up once a round on top of it.
+"""What a run of `paths` stands on: its volumes, and what is set up once a round on top of them.
 
 Everything that is made is registered to be taken away before it is made, so that a run may end
 anywhere.
@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path, PurePosixPath
 
-from pydantic import ConfigDict
-
-from grampus.bench.calm import is_drained
 from grampus.bench.drivers.fio_command import Device, RbdEngine
 from grampus.bench.paths.blocks import Block
 from grampus.bench.paths.database import (
@@ -26,16 +24,17 @@ from grampus.bench.paths.local_disk import LocalDisk
 from grampus.bench.paths.memory_device import DEVICE_BYTES, MemoryDevice
 from grampus.bench.paths.paths_ports import PathsPorts
 from grampus.bench.paths.plan import PathsPlan, decide_measures
+from grampus.bench.paths.run_volume import RunVolume
 from grampus.bench.paths.suite import Measure, PathsSuite
 from grampus.bench.paths.write_paths import Keep, RoundSettings, WritePathLoad
-from grampus.core.errors import GrampusError, RefusedError
-from grampus.core.models import Model
+from grampus.core.errors import GrampusError
 from grampus.databases.credentials import CredentialFiles
 from grampus.hosts.port import Host
-from grampus.volumes.model import Attachment, VolumeRecord
+from grampus.volumes.decide_external_log import EXTERNAL_LOG_BYTES
 
 VOLUME = "bench-paths"
-VOLUME_RECORD = "bench-volume"
+# As databases with a journal have it: the log of its file system is on a device of its own.
+VOLUME_WITH_EXTERNAL_LOG = "bench-paths-log"
 CREDENTIALS = "paths"
 # volumed gives librbd the same (dataplane/volumed/src/rbd_source.rs says why): the ceiling must
 # not be lower for want of a setting.
@@ -49,16 +48,8 @@ NOT_PREPARED = "not-prepared"
 _CEPH_CONF = "/etc/ceph/ceph.conf"
 
 
-class BenchVolume(Model):
-    """Says that the volume of that name is a benchmark's, which may remove it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str
-
-
 class Stage:
-    """The volume of one run on one host, with the load generator beside it."""
+    """The volumes of one run on one host, with the load generator beside them."""
 
     def __init__(
         self, ports: PathsPorts, suite: PathsSuite, plan: PathsPlan, host: Host, raw_dir: Path
@@ -69,6 +60,9 @@ class Stage:
         self._host = host
         self._raw_dir = raw_dir
         self._directory = host.data_dir / "bench" / "paths"
+        keep = plan.keep_data
+        self._volume = RunVolume(ports, VOLUME, host.name, keep=keep)
+        self._with_external_log = RunVolume(ports, VOLUME_WITH_EXTERNAL_LOG, host.name, keep=keep)
         self._filled: set[PurePosixPath] = set()
         self._local_is_made = False
         self._database: ScratchDatabase | None = None
@@ -93,20 +87,19 @@ class Stage:
         return "" if self._database is None else self._database.server_version
 
     def set_up(self, ends: ExitStack) -> list[str]:
-        """The volume, filled; answers with what could not be prepared, in sentences.
+        """The volumes, filled; answers with what could not be prepared, in sentences.
 
         Raises RefusedError with code `exists` when there is a volume of that name that no
         benchmark made, or `pool-full`; DriverError when not even the image can be written.
         """
-        kinds = {block.kind for block in self._plan.blocks}
+        blocks = self._plan.blocks
         self._clear_host()  # a run that was killed could not do it
         problems: list[str] = []
-        if kinds & {"rbd", "volume", "write-path"}:
-            self._create_volume(ends)
+        self._create_volumes(ends)
         # Nothing on the host may keep the volume busy when its turn to go comes.
         ends.callback(self._clear_host)
         self._load.ensure_running()
-        if any(block.raw for block in self._plan.blocks if block.kind != "memory"):
+        if any(block.raw for block in blocks if block.is_of_cluster):
             self._ports.progress.phase("Fill the image")
             self._load.fill(self._rbd_target(), self._raw_region(), name="fill.image")
         if self._plan.database:
@@ -114,10 +107,15 @@ class Stage:
             ends.callback(secrets.ensure_absent, CREDENTIALS)
             self._ports.progress.phase("Load a database")
             problems += _attempt("The database", lambda: self._load_database(secrets))
-        if kinds & {"volume", "write-path"}:
-            self._ports.progress.phase("Fill the file system")
-            problems += _attempt("The file system", self._fill_filesystem)
-        if "local" in kinds:
+        for volume, mounted in (
+            (self._volume, [one for one in self._plan.on_one_device if one.kind != "rbd"]),
+            (self._with_external_log, self._plan.with_external_log),
+        ):
+            if mounted:
+                self._ports.progress.phase("Fill the file system")
+                fill = partial(self._fill_filesystem, volume, mounted)
+                problems += _attempt("The file system", fill)
+        if any(block.kind == "local" for block in blocks):
             self._ports.progress.phase("Make a file system on the host's own disk")
             problems += _attempt("The local disk", self._make_local)
         if self._database is not None:
@@ -150,44 +148,15 @@ class Stage:
             steps.callback(self._local.ensure_absent)
             steps.callback(ensure_database_absent, self._host, self._database_directory())
 
-    def _create_volume(self, ends: ExitStack) -> None:
-        ports = self._ports
-        ours = ports.store.get(VOLUME_RECORD, ports.lab, VOLUME, BenchVolume)
-        if ports.volumes.find(VOLUME) is not None:
-            if ours is None:
-                raise RefusedError(
-                    f"There is a volume named '{VOLUME}', and no benchmark made it.",
-                    "Remove it or give it another name: the suite needs that one.",
-                    code="exists",
-                )
-            ports.progress.phase("Remove the volume of an earlier run")
-            ports.volumes.delete(VOLUME)
-        spec = ports.volumes.plan_create(
-            VOLUME, ports.cluster.volume_pool(), self._plan.image_bytes
-        )
-        # The intent first: whoever finds the volume later knows whose it is.
-        ports.store.put(VOLUME_RECORD, ports.lab, VOLUME, BenchVolume(name=VOLUME))
-        ends.callback(self._leave_volume)
-        ports.progress.phase("Make the volume")
-        filesystem_bytes = self._plan.scale.filesystem_bytes
-        wanted = {
-            "filesystem_bytes": filesystem_bytes,
-            "write_path": "direct",
-            "namespace": "default",  # fio's rbd engine knows no other
-        }
-        ports.volumes.create(spec.model_copy(update=wanted))
-
-    def _leave_volume(self) -> None:
-        ports = self._ports
-        if ports.volumes.find(VOLUME) is None:
-            ports.store.remove(VOLUME_RECORD, ports.lab, VOLUME)
-        elif self._plan.keep_data:
-            ports.volumes.ensure_detached(VOLUME)
-            ports.progress.note(f"The volume {VOLUME} is kept; the next run replaces it.")
-        else:
-            ports.progress.phase("Remove the volume")
-            ports.volumes.delete(VOLUME)
-            ports.store.remove(VOLUME_RECORD, ports.lab, VOLUME)
+    def _create_volumes(self, ends: ExitStack) -> None:
+        plan = self._plan
+        filesystem_bytes = plan.scale.filesystem_bytes
+        if plan.on_one_device:
+            self._volume.create(ends, plan.image_bytes, filesystem_bytes=filesystem_bytes)
+        if plan.with_external_log:
+            self._with_external_log.create(
+                ends, filesystem_bytes + EXTERNAL_LOG_BYTES, external_log_bytes=EXTERNAL_LOG_BYTES
+            )
 
     def _load_database(self, secrets: CredentialFiles) -> None:
         place = DatabasePlace(
@@ -204,13 +173,11 @@ class Stage:
         database.load()
         self._database = database
 
-    def _fill_filesystem(self) -> None:
-        blocks = [block for block in self._plan.blocks if block.kind in ("volume", "write-path")]
+    def _fill_filesystem(self, volume: RunVolume, blocks: Sequence[Block]) -> None:
         try:
-            attachment = self._ports.volumes.ensure_attached(VOLUME, self._host.name)
-            self._fill_mounted(PurePosixPath(attachment.mount_path), blocks, name="fill.xfs")
+            self._fill_mounted(volume.ensure_mounted(), blocks, name="fill.xfs")
         finally:
-            self._ports.volumes.ensure_detached(VOLUME)
+            volume.ensure_detached()
 
     def _make_local(self) -> None:
         blocks = [block for block in self._plan.blocks if block.kind == "local"]
@@ -232,28 +199,28 @@ class Stage:
             self._database.install(mount_path)
 
     def _measure_volume(self, block: Block, settings: RoundSettings, keep: Keep) -> str:
+        volume = self._with_external_log if block.external_log else self._volume
         try:
-            self._ports.volumes.ensure_write_path(VOLUME, block.write_path)
-            attachment = self._ports.volumes.ensure_attached(
-                VOLUME, self._host.name, driver=block.driver, transport=block.transport
-            )
-            _require_way(block, attachment)
-            daemon = self._ports.volumes.driver_daemon(self._record())
+            attachment = volume.ensure_attached_for(block)
+            daemon = volume.driver_daemon()
             if block.raw and attachment.export_path is not None:
                 target = Device(PurePosixPath(attachment.export_path))
                 self._measure_fio(
                     block.raw_arm, target, self._raw_region(), block.raw, settings, keep, daemon
                 )
-            ground = self._ground(block, PurePosixPath(attachment.mount_path), daemon)
+            mount_path = PurePosixPath(attachment.mount_path)
+            ground = self._ground(block, mount_path, daemon, volume.is_drained)
             self._measure_ground(block, ground, settings, keep)
             details = [f"{attachment.driver}: {attachment.driver_reason}"]
             if attachment.transport:
                 details.append(f"transport {attachment.transport}")
             if block.is_write_path:
                 details.append(f"write path {block.write_path}")
+            if block.external_log:
+                details.append("external log")
             return "; ".join(details)
         finally:
-            self._ports.volumes.ensure_detached(VOLUME)
+            volume.ensure_detached()
 
     def _measure_local(self, block: Block, settings: RoundSettings, keep: Keep) -> str:
         if not self._local_is_made:
@@ -263,7 +230,7 @@ class Stage:
                 code=NOT_PREPARED,
             )
         try:
-            ground = self._ground(block, self._local.ensure_mounted(), None)
+            ground = self._ground(block, self._local.ensure_mounted(), None, lambda: True)
             self._measure_ground(block, ground, settings, keep)
             return self._local.detail
         finally:
@@ -290,16 +257,22 @@ class Stage:
         if block.database and self._database is not None:
             self._write_paths.measure_database(block, ground, self._database, settings, keep)
 
-    def _ground(self, block: Block, mount_path: PurePosixPath, daemon: str | None) -> Ground:
-        ports, is_local = self._ports, block.kind == "local"
+    def _ground(
+        self,
+        block: Block,
+        mount_path: PurePosixPath,
+        daemon: str | None,
+        is_drained: Callable[[], bool],
+    ) -> Ground:
+        ports = self._ports
         fleet = ports.fleet
         hosts = [host for host in fleet.hosts() if fleet.is_reachable(host.name)]
         return Ground(
             mount_path=mount_path,
             write_path=block.write_path,
             driver_daemon=daemon,
-            osd_hosts=hosts if block.costs else [],
-            is_drained=lambda: is_local or is_drained(ports.volumes.observe_live(VOLUME)),
+            osd_hosts=hosts if any(cost.is_of_cluster for cost in block.costs) else [],
+            is_drained=is_drained,
             observe_writes=ports.cluster.observe_writes,
         )
 
@@ -341,7 +314,7 @@ class Stage:
         keep(arm, figures)
 
     def _rbd_target(self) -> RbdEngine:
-        record = self._record()
+        record = self._volume.record()
         keyring, conf = self._directory / "keyring", self._directory / "ceph.conf"
         # Written each time: detaching takes away the key that the volume's driver had.
         self._host.write_file(
@@ -352,14 +325,6 @@ class Stage:
             conf, render_ceph_conf(cluster_conf, keyring=keyring, settings=LIBRBD_SETTINGS)
         )
         return RbdEngine(conf, record.ceph_user, record.spec.pool, record.spec.image)
-
-    def _record(self) -> VolumeRecord:
-        record = self._ports.volumes.find(VOLUME)
-        if record is None:
-            raise GrampusError(
-                f"The volume {VOLUME} was removed while it was measured.", "Run the suite again."
-            )
-        return record
 
     def _raw_region(self) -> Region:
         # Behind the file system, so that raw writes do it no harm.
@@ -383,18 +348,6 @@ def render_ceph_conf(conf: str, *, keyring: PurePosixPath, settings: Iterable[st
 
 def _file_on(mount_path: PurePosixPath) -> PurePosixPath:
     return mount_path / "fio.data"
-
-
-def _require_way(block: Block, attachment: Attachment) -> None:
-    """Raise GrampusError when the volume is not attached as the block says."""
-    is_driver = attachment.driver == block.driver
-    if not is_driver or block.transport not in (None, attachment.transport):
-        raise GrampusError(
-            f"{block.name} was requested, but the volume is attached through "
-            f"{attachment.driver}, transport {attachment.transport}.",
-            "`grampus volume show NAME` says why, for a volume that is attached so.",
-            code="no-driver",
-        )
 
 
 def _attempt(what: str, prepare: Callable[[], None]) -> list[str]:

@@ -17,13 +17,14 @@ from grampus.state.runs import Frozen, PathsMeasure, UnitName
 PathsScaleName = Literal["tiny", "small", "full", "sustained"]
 Pattern = Literal["randread", "randwrite", "read", "write"]
 Part = Literal["volume", "transport", "file"]
-CountName = Literal["rados-writes", "osd-cpu-us"]
+CountName = Literal["rados-writes", "osd-cpu-us", "latency-p50-us"]
 SCALES: tuple[PathsScaleName, ...] = ("tiny", "small", "full", "sustained")
 # The load of sysbench's that the drivers are compared with; the write paths have all of them.
 DRIVERS_DATABASE_MEASURE = "update-index"
 _COST_UNITS: Mapping[CountName, UnitName] = {
     "rados-writes": "writes-per-operation",
     "osd-cpu-us": "us-per-operation",
+    "latency-p50-us": "us-per-operation",
 }
 
 
@@ -80,6 +81,7 @@ class DatabaseMeasure(Frozen):
     name: LowerKebab
     title: Annotated[str, Field(min_length=1)]
     script: Annotated[str, Field(pattern=r"^oltp_[a-z_]+$")]
+    threads: Annotated[int, Field(ge=1, le=1024)] | None = None  # None: the database's
     # All tables are read once before it, so that whatever caches reads holds what it can hold.
     reads_all_first: bool = False
 
@@ -94,16 +96,21 @@ class Database(Frozen):
 
 
 class Cost(Frozen):
-    """What the cluster spends for one operation of the measure `of`, on the write paths.
+    """What one operation of the measure `of` takes, on the write paths.
 
     `rados-writes` are write operations that clients sent to the OSDs, without those between the
-    copies; `osd-cpu-us` is the CPU time of all OSDs.
+    copies; `osd-cpu-us` is the CPU time of all OSDs; `latency-p50-us` is the median latency.
     """
 
     name: LowerKebab
     title: Annotated[str, Field(min_length=1)]
     of: LowerKebab
     counts: CountName
+
+    @property
+    def is_of_cluster(self) -> bool:
+        """Whether the cluster spends it: nothing of it is known of a local disk."""
+        return self.counts != "latency-p50-us"
 
     @property
     def unit(self) -> UnitName:
@@ -207,7 +214,7 @@ class PathsSuite(Frozen):
         database = [measure.name for measure in self.database.measures]
         for cost in self.costs:
             # fio's jobs follow one another with no time to ask the cluster in between.
-            measurable = database if cost.counts == "rados-writes" else [*fio, *database]
+            measurable = [*fio, *database] if cost.counts == "osd-cpu-us" else database
             _require_known("cost", measurable, [(cost.name, (cost.of,))])
         if missing := [scale for scale in SCALES if scale not in self.scales]:
             raise ValueError(f"there is no scale {missing[0]}")

@@ -56,6 +56,7 @@ class LabDevices:
                 attachment.host,
                 attachment.device,
                 control_socket=_control_socket(attachment),
+                log_device=attachment.log_device,
             )
             for record in self._session.volumes().all()
             if (attachment := record.attachment) is not None

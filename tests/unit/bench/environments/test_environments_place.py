@@ -88,7 +88,9 @@ def test_a_trial_sets_the_servers_and_runs_one_sysbench_each(tmp_path: Path) -> 
     world.add_device()
     for number in (1, 2):
         name = f"{environment_name(cells[0])}-{number}"
-        world.add_device(IoDevice("volume", name, "h1", f"/dev/loop{5 + number}"), reads=600)
+        log_device = "/dev/loop9" if number == 2 else None
+        device = IoDevice("volume", name, "h1", f"/dev/loop{5 + number}", log_device=log_device)
+        world.add_device(device, reads=600)
     world.add_device(IoDevice("volume", "somebody-elses", "h1", "/dev/loop8"), reads=9)
     measured = measure(world, cells[0])
     sample = sample_of(measured)
@@ -108,7 +110,7 @@ def test_a_trial_sets_the_servers_and_runs_one_sysbench_each(tmp_path: Path) -> 
     assert measured.bytes_per_operation is None
     assert measured.osd_device_busy_share == 0.0
     # As long as the recorded sysbench took.
-    assert measured.volume_iops == pytest.approx(2 * 600 / 4.1562)
+    assert measured.volume_iops == pytest.approx(3 * 600 / 4.1562), "of the log's device too"
     assert measured.provisioned_bytes == 2 * 6 * GIB / cells[0].point.copies
     assert sample.window.duration_s >= 3
     assert any(name.startswith("measuring.") for name in measured.raw)

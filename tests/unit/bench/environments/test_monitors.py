@@ -150,13 +150,17 @@ def test_a_probe_is_told_of_its_own_host_alone():
     devices = [
         IoDevice("daemon", "osd-0", "h1", "/dev/loop0"),
         IoDevice("daemon", "osd-1", "h2", "/dev/loop1"),
-        IoDevice("volume", "db", "h1", "/dev/loop2", control_socket="/data/exports/db/control"),
+        IoDevice(
+            *("volume", "db", "h1", "/dev/loop2"),
+            control_socket="/data/exports/db/control",
+            log_device="/dev/loop4",
+        ),
         IoDevice("volume", "others", "h1", "/dev/loop3"),
     ]
     argv = probe_argv(host, _watch(devices=devices))
     assert argv[:4] == ["env", mark_of(host), "python3", "-c"]
     asked = json.loads(argv[-1])
-    assert asked["devices"] == {"osd-0@h1": "loop0", "db": "loop2"}
+    assert asked["devices"] == {"osd-0@h1": "loop0", "db": "loop2", "db log": "loop4"}
     assert asked["volumed_sockets"] == {"db": "/data/exports/db/control"}
     assert asked["machine"]
     assert asked["lasts_s"] > 60

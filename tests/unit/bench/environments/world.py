@@ -255,7 +255,8 @@ class EnvironmentWorld:
     def add_device(self, device: IoDevice = OSD_DEVICE, *, reads: int = 0) -> None:
         """A block device of h1, read from so often between two looks at it."""
         self.devices.devices.append(device)
-        self.hosts[0].busy[f"/sys/class/block/{PurePosixPath(device.device).name}/stat"] = reads
+        for path in device.devices:
+            self.hosts[0].busy[f"/sys/class/block/{PurePosixPath(path).name}/stat"] = reads
 
 
 class FakeMonitors:

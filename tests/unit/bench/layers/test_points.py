@@ -17,7 +17,7 @@ from grampus.bench.layers.readings import (
     StatusReading,
     parse_probe_line,
 )
-from grampus.bench.layers.subjects import MEDIUM, Subjects, UsageReading
+from grampus.bench.layers.subjects import LOG, MEDIUM, Subjects, UsageReading
 from grampus.hosts.port import BlockLimit, Usage
 from grampus.state.matrix_layers import METRICS, SeriesPoint
 
@@ -120,6 +120,35 @@ def test_a_volume_has_its_flushes_and_what_volumed_says():
     )
     assert (values["served_in_flight"], values["served_flush_ms"]) == (2, 12)
     assert "limit_share" not in values
+
+
+def test_a_write_to_the_log_of_a_volume_counts_as_a_flush():
+    log = f"db{LOG}"
+    first = probe_line(100.0, devices={"db": block_stat(), log: block_stat()})
+    last = probe_line(
+        102.0,
+        devices={
+            # Its own flushes only keep the order of writes.
+            "db": block_stat(reads=10, writes=90, waited_ms=300, busy_ms=200, flushes=100),
+            log: block_stat(writes=100, waited_ms=500, busy_ms=500),
+        },
+    )
+    volumes = _of(decide_probe_points("h1", _readings(first, last), SUBJECTS), "volume")
+    assert list(volumes) == ["db"]
+    values = volumes["db"]
+    assert (values["read_iops"], values["write_iops"]) == (5, 95)
+    assert values["write_bytes_per_s"] == 190 * 4096 / 2
+    assert (values["in_flight"], values["latency_ms"]) == (0.4, 4)
+    assert values["busy_share"] == values["flush_busy_share"] == 0.25
+    assert (values["flushes_per_s"], values["flush_ms"]) == (50, 5)
+
+
+def test_without_two_readings_of_its_log_nothing_is_said_of_a_volume():
+    log = f"db{LOG}"
+    first = probe_line(100.0, devices={"db": block_stat()})
+    last = probe_line(102.0, devices={"db": block_stat(writes=9), log: block_stat(writes=9)})
+    volumes = _of(decide_probe_points("h1", _readings(first, last), SUBJECTS), "volume")
+    assert "write_iops" not in volumes.get("db", {})
 
 
 def test_an_osd_says_how_long_a_write_took():

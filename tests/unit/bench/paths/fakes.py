@@ -180,7 +180,8 @@ class PathsHost(SysbenchHost):
     def observe_usage(self) -> dict[str, Usage]:
         assert self.clock is not None
         used = Usage(int(self.clock.monotonic_s() * 1e6), 0, 0, 0, 0, 0)
-        names = [*self.daemons, "volumed-bench-paths", "qsd-bench-paths", "osd-0"]
+        of_volumes = ("volumed-bench-paths", "volumed-bench-paths-log", "qsd-bench-paths")
+        names = [*self.daemons, *of_volumes, "osd-0"]
         return dict.fromkeys(names, used)
 
 
@@ -204,11 +205,11 @@ def journal_status(*, busy: bool, **changed: object) -> JournalStatus:
 
 
 class FakePathsVolumes:
-    """One volume at most, attached as asked unless that way is `broken`."""
+    """Volumes, one of which may be attached, as asked unless that way is `broken`."""
 
     def __init__(self, host: PathsHost) -> None:
         self._host = host
-        self.record: VolumeRecord | None = None
+        self.records: dict[str, VolumeRecord] = {}
         self.made: list[VolumeSpec] = []
         self.deleted: list[str] = []
         self.broken: dict[str, GrampusError] = {}
@@ -216,22 +217,23 @@ class FakePathsVolumes:
         self.busy_answers = 0  # as often as that a journal still holds something
 
     def find(self, name: str) -> VolumeRecord | None:
-        return self.record
+        return self.records.get(name)
 
     def plan_create(self, name: str, pool: str, size_bytes: int) -> VolumeSpec:
-        if self.record is not None:
+        if name in self.records:
             raise RefusedError("There is one already.", code="exists")
         return VolumeSpec(name=name, pool=pool, image=name, size_bytes=size_bytes)
 
     def create(self, spec: VolumeSpec) -> VolumeRecord:
         self.made.append(spec)
-        self.record = VolumeRecord(spec=spec, ceph_user=f"grampus.dev.{spec.name}")
-        return self.record
+        made = VolumeRecord(spec=spec, ceph_user=f"grampus.dev.{spec.name}")
+        self.records[spec.name] = made
+        return made
 
     def delete(self, name: str) -> None:
         self.ensure_detached(name)
         self.deleted.append(name)
-        self.record = None
+        del self.records[name]
 
     def ensure_attached(
         self,
@@ -241,11 +243,12 @@ class FakePathsVolumes:
         driver: DriverName | None = None,
         transport: TransportName | None = None,
     ) -> Attachment:
-        assert self.record is not None
-        assert self.record.attachment is None, "attached twice"
+        record = self.records[name]
+        attached = [one for one in self.records.values() if one.attachment is not None]
+        assert not attached, "two measured at the same time"
         way = f"{driver}-{transport}" if transport else (driver or "qsd")
         if way == "volumed":
-            way = self.record.spec.write_path
+            way = record.spec.write_path
         if way in self.broken:
             raise self.broken[way]
         self.attached_by.append(way)
@@ -260,25 +263,27 @@ class FakePathsVolumes:
             export_path=f"/data/exports/{name}/image",
             transport=transport,
         )
-        self.record = self.record.model_copy(update={"attachment": attachment, "host": host})
+        changed = {"attachment": attachment, "host": host}
+        self.records[name] = record.model_copy(update=changed)
         return attachment
 
     def ensure_detached(self, name: str) -> None:
         self._host.way = "rbd"
-        if self.record is not None:
-            self.record = self.record.model_copy(update={"attachment": None, "host": None})
+        if name in self.records:
+            changed = {"attachment": None, "host": None}
+            self.records[name] = self.records[name].model_copy(update=changed)
 
     def ensure_write_path(self, name: str, write_path: WritePath) -> VolumeRecord:
-        assert self.record is not None
-        assert self.record.attachment is None, "settled when it is attached"
-        spec = self.record.spec.model_copy(update={"write_path": write_path})
-        self.record = self.record.model_copy(update={"spec": spec})
-        return self.record
+        record = self.records[name]
+        assert record.attachment is None, "settled when it is attached"
+        spec = record.spec.model_copy(update={"write_path": write_path})
+        self.records[name] = record.model_copy(update={"spec": spec})
+        return self.records[name]
 
     def observe_live(self, name: str) -> LiveVolume | None:
-        assert self.record is not None
-        assert self.record.attachment is not None
-        if self.record.spec.write_path == "direct":
+        record = self.records[name]
+        assert record.attachment is not None
+        if record.spec.write_path == "direct":
             return LiveVolume(state="running")
         self.busy_answers -= 1
         return LiveVolume(state="running", journal=journal_status(busy=self.busy_answers >= 0))

@@ -16,6 +16,7 @@ from grampus.bench.paths.suite import Cost
 
 WRITES = Cost(name="writes", title="w", of="update-index", counts="rados-writes")
 CPU = Cost(name="cpu", title="c", of="sustained", counts="osd-cpu-us")
+LATENCY = Cost(name="latency", title="l", of="update-index", counts="latency-p50-us")
 
 
 def figure(measure: str, *, cpu_us: float | None, writes: float | None) -> Figure:
@@ -27,7 +28,7 @@ def figure(measure: str, *, cpu_us: float | None, writes: float | None) -> Figur
         throughput=5.0,
         latency_avg_us=3.0,
         cpu_us_per_operation=1.0,
-        latency=histogram_of_latencies([1000] * 10, source="fio"),
+        latency=histogram_of_latencies([1_000_000] * 10, source="fio"),
         flush=LatencyHistogram(),
         osd_cpu_us_per_operation=cpu_us,
         rados_writes_per_operation=writes,
@@ -70,8 +71,9 @@ def test_a_cost_is_a_figure_of_its_own() -> None:
         figure("sustained", cpu_us=30.0, writes=None),
         figure("other", cpu_us=1.0, writes=1.0),
     ]
-    made = decide_cost_figures([WRITES, CPU], figures)
-    assert [(one.measure, one.throughput) for one in made] == [("writes", 2.5), ("cpu", 30.0)]
+    made = decide_cost_figures([WRITES, CPU, LATENCY], figures)
+    costs = [(one.measure, one.throughput) for one in made]
+    assert costs == [("writes", 2.5), ("cpu", 30.0), ("latency", pytest.approx(1000, rel=0.05))]
     assert {one.latency_avg_us for one in made} == {None}
     assert made[0].operations == 10
 

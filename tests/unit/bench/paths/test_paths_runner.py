@@ -8,8 +8,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from grampus.bench.paths.plan import PathsOptions
+from grampus.bench.paths.run_volume import VOLUME_RECORD
 from grampus.bench.paths.runner import PathsRunner
-from grampus.bench.paths.stage import VOLUME, BenchVolume
+from grampus.bench.paths.stage import VOLUME, VOLUME_WITH_EXTERNAL_LOG
 from grampus.bench.paths.suite import PathsSuite
 from grampus.bench.quick_suite import load_suite
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
@@ -47,8 +48,8 @@ def run(world: PathsWorld, **options: object) -> PathsRun:
 
 
 def require_nothing_left(world: PathsWorld) -> None:
-    assert world.volumes.record is None
-    assert world.store.get("bench-volume", "dev", VOLUME, BenchVolume) is None
+    assert world.volumes.records == {}
+    assert world.store.names(VOLUME_RECORD, "dev") == []
     assert world.host.daemons == {}
     assert world.host.loops == {}
     assert world.host.mounted == set()
@@ -203,21 +204,21 @@ def test_a_volume_that_shall_be_kept_is_detached_and_replaced_by_the_next_run(
     world: PathsWorld,
 ) -> None:
     run(world, rounds=1, keep_data=True)
-    assert world.volumes.record is not None
-    assert world.volumes.record.attachment is None
+    assert world.volumes.records[VOLUME].attachment is None
     run(world, rounds=1)
     assert world.volumes.deleted == [VOLUME, VOLUME]
     require_nothing_left(world)
 
 
-def test_a_volume_of_somebody_else_is_never_touched(world: PathsWorld) -> None:
-    spec = world.volumes.plan_create(VOLUME, "databases", 1)
+@pytest.mark.parametrize("name", [VOLUME, VOLUME_WITH_EXTERNAL_LOG])
+def test_a_volume_of_somebody_else_is_never_touched(world: PathsWorld, name: str) -> None:
+    spec = world.volumes.plan_create(name, "databases", 1)
     theirs = world.volumes.create(spec)
     with pytest.raises(RefusedError) as caught:
-        run(world)
+        run(world, measures="4k-write-fsync", arms="direct,journal")
     assert caught.value.code == "exists"
-    assert world.volumes.record == theirs
-    assert world.volumes.deleted == []
+    assert world.volumes.records == {name: theirs}
+    assert name not in world.volumes.deleted
 
 
 def test_a_database_that_cannot_be_made_is_said_and_the_rest_goes_on(world: PathsWorld) -> None:

@@ -10,6 +10,7 @@ import pytest
 from grampus.bench.calm import REST_BYTES, is_drained
 from grampus.core.errors import GrampusError
 from grampus.state.runs import PathsRun
+from grampus.volumes.decide_external_log import EXTERNAL_LOG_BYTES
 from grampus.volumes.live import LiveVolume
 from tests.unit.bench.paths.fakes import PathsWorld, journal_status
 from tests.unit.bench.paths.test_paths_runner import require_nothing_left, run
@@ -46,7 +47,8 @@ def test_the_write_paths_are_compared_with_direct_and_with_the_local_disk(
     assert verdicts["cache-point-select"] is None
     assert set(world.volumes.attached_by) == {"qsd", "direct", "journal", "cache"}
     details = {arm.name: arm.detail for arm in found.arms}
-    assert details["cache"].endswith("write path cache")
+    assert details["direct"].endswith("write path direct")
+    assert details["cache"].endswith("write path cache; external log")
     assert "over the file /data/bench/paths/local/disk" in details["local"]
     require_nothing_left(world)
 
@@ -83,9 +85,38 @@ def test_each_load_finds_the_volume_at_rest_unless_it_follows_another(world: Pat
     jobs = {name: text for _, name, text in world.host.fio_jobs}
     full = jobs["round-01.journal.16k-randwrite-uniform"]
     assert full.index("[16k-randwrite-uniform]") < full.index("[16k-randwrite-qd64-full]")
-    assert "filename=/data/volumes/bench-paths/fio.data" in text
+    assert "filename=/data/volumes/bench-paths-log/fio.data" in text
+    on_one_device = jobs["round-01.direct.4k-burst"]
+    assert "filename=/data/volumes/bench-paths/fio.data" in on_one_device
     assert "io_size=67108864" in jobs["round-01.local.4k-burst"]
     assert "filename=/data/bench/paths/local/mounted/fio.data" in jobs["round-01.local.4k-burst"]
+
+
+def test_the_journal_is_measured_with_the_layout_that_databases_have(world: PathsWorld) -> None:
+    found = run_files(world, arms="journal,journal-one-device,cache,direct", measures="4k-burst")
+    layouts = {spec.name: spec for spec in world.volumes.made}
+    external, inside = layouts["bench-paths-log"], layouts["bench-paths"]
+    assert external.external_log_bytes == EXTERNAL_LOG_BYTES
+    assert inside.external_log_bytes is None
+    assert external.size_bytes - EXTERNAL_LOG_BYTES == inside.filesystem_bytes
+    compared = {(one.arm, one.against) for one in found.comparisons}
+    assert {("journal", "journal-one-device"), ("journal-one-device", "direct")} <= compared
+    require_nothing_left(world)
+
+
+@pytest.mark.parametrize(
+    ("arms", "made"),
+    [
+        ("journal,cache,local", ["bench-paths-log"]),
+        ("direct,journal-one-device,rbd", ["bench-paths"]),
+        ("local", []),
+    ],
+)
+def test_only_the_volumes_that_are_measured_are_made(
+    world: PathsWorld, arms: str, made: list[str]
+) -> None:
+    run_files(world, rounds=1, arms=arms, measures="4k-burst")
+    assert [spec.name for spec in world.volumes.made] == made
 
 
 def test_a_journal_is_waited_for(world: PathsWorld) -> None:
