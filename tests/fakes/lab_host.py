@@ -18,7 +18,7 @@ from pathlib import PurePosixPath
 
 from grampus.ceph.pools import COUNT_IMAGES
 from grampus.hosts.lab_host import PartitionName
-from grampus.hosts.loop_scripts import LIST_LOOPS
+from grampus.hosts.loop_scripts import DETACH_LOOPS, LIST_LOOPS
 from grampus.hosts.port import BlockLimit, DaemonSpec
 from tests.fakes.hosts import FakeDaemon, FakeFile, FakeFleet, FakeHost
 from tests.fakes.interruption import Fuse
@@ -302,9 +302,10 @@ class FakeLabHost(FakeHost):
             case ["sh", "-c", _, "sh", setting, value] if setting.endswith("/queue/rotational"):
                 self.rotational[f"/dev/{Path(setting).parts[3]}"] = value
                 return 0, ""
-            case ["losetup", "--detach", device]:
-                assert Path(device) not in [file for file, _ in self.loops.values()], "in use"
-                self.loops.pop(device, None)
+            case ["python3", "-c", script, *pairs] if script == DETACH_LOOPS:
+                for device in pairs[::2]:
+                    assert Path(device) not in [file for file, _ in self.loops.values()], "in use"
+                    self.loops.pop(device, None)
                 return 0, ""
             case ["losetup", *rest]:
                 return self._losetup(rest)

@@ -23,7 +23,11 @@ from grampus.hosts.announcing import announce, render_announcement
 from grampus.hosts.cgroups import Cgroups
 from grampus.hosts.command_server.client import CommandServers
 from grampus.hosts.containers import HOST_CONTAINER, Containers, observe_block_device
-from grampus.hosts.loop_devices import ensure_no_loop_devices_below
+from grampus.hosts.loop_devices import (
+    ensure_no_loop_devices_below,
+    is_below,
+    observe_attached_loops,
+)
 from grampus.hosts.mounts import ensure_shared_bind, ensure_unmounted_below, mounts_below
 from grampus.hosts.port import (
     COMMAND_TIMEOUT_S,
@@ -179,10 +183,15 @@ class LabHost:
         """
         directory = self._place.directory
         sources = {mount.source for mount in mounts_below(directory / "data" / "volumes")}
+        known = [
+            loop
+            for loop in observe_attached_loops()
+            if loop.device in sources or is_below(loop, directory=str(directory), file_ids=())
+        ]
         with contextlib.suppress(GrampusError):
             ensure_unmounted_below(directory)
         files = list(directory.glob("data/*/*.img"))
-        ensure_no_loop_devices_below(directory, files=files, devices=sources)
+        ensure_no_loop_devices_below(directory, files=files, known=known)
         with contextlib.suppress(GrampusError):
             ensure_unmounted_below(directory)
         return not mounts_below(directory)

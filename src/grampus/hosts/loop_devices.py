@@ -5,19 +5,21 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
-import os
 import struct
+import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from grampus.core.errors import GrampusError
-from grampus.hosts.loop_scripts import ATTACH_LOOP, LIST_LOOPS
+from grampus.hosts.loop_scripts import ATTACH_LOOP, DETACH_LOOPS, LIST_LOOPS
 from grampus.hosts.port import Host
 from grampus.hosts.process import run_command
 
+_LOOP_CLR_FD = 0x4C01
 _LOOP_GET_STATUS64 = 0x4C05
+_BLOCK_GET_SEQUENCE = 0x80081280
 _LOOP_INFO64_LENGTH = 232
 _REFERENCE_OFFSET = 56
 _REFERENCE_LENGTH = 64
@@ -204,15 +206,13 @@ def ensure_loop_device_absent(
 
     The file counts too: a device whose FUSE server is gone can no longer say its reference.
     """
+    arguments: list[str] = []
     for device in _observe_loop_devices(host, str(file)):
         is_ours = device.get("ref") in (reference, *others) and _may_be_over(device, file)
         if is_ours or device.get("back-file") == str(file):
-            # Whoever has the number next, and does not look, would lose its flushes.
-            host.run(_passing_flushes(str(device["name"])), check=False)
-            argv = ["losetup", "--detach", str(device["name"])]
-            result = host.run(argv, check=False)
-            if not is_detached(result.returncode, result.stderr):
-                host.run(argv)  # once more, so that the host raises its own error
+            arguments += [str(device["name"]), device.get("sequence") or ""]
+    if arguments:
+        host.run(["python3", "-c", DETACH_LOOPS, *arguments])
 
 
 def ensure_loop_capacity(host: Host, device: str) -> None:
@@ -243,13 +243,16 @@ class AttachedLoop:
     The kernel tells `reference` and `file_id` (device and inode number of the file) only while
     the file can be asked: both are None once the FUSE server behind it has gone.
     `backing_file` is the path within the mount that it was opened through: once that mount is
-    gone from every namespace, only what is below its root is left of the path.
+    gone from every namespace, only what is below its root is left of the path. `sequence` is the
+    kernel's number for what the device holds: it has another one once it has another file. None
+    where the kernel does not tell it.
     """
 
     device: str
     backing_file: str
     reference: str | None
     file_id: tuple[int, int] | None
+    sequence: int | None = None
 
 
 def ensure_no_loop_devices(*, reference_prefix: str, directory: Path) -> None:
@@ -264,20 +267,22 @@ def ensure_no_loop_devices(*, reference_prefix: str, directory: Path) -> None:
 
 
 def ensure_no_loop_devices_below(
-    directory: Path, *, files: Iterable[Path], devices: Collection[str]
+    directory: Path, *, files: Iterable[Path], known: Collection[AttachedLoop]
 ) -> None:
     """Detach every loop device of this machine over a file below `directory`, or over such a one.
 
-    `files` of ours and `devices` known to be ours (such as `/dev/loop3`) find what the path no
-    longer tells, see AttachedLoop.
+    `files` of ours and devices `known` to be ours find what the path no longer tells, see
+    AttachedLoop.
     """
     statuses = [file.stat() for file in files]
     file_ids = {(status.st_dev, status.st_ino) for status in statuses}
     loops = observe_attached_loops()
+    ours = {(loop.device, loop.sequence) for loop in known}
     below = {
         loop.device
         for loop in loops
-        if loop.device in devices or is_below(loop, directory=str(directory), file_ids=file_ids)
+        if (loop.device, loop.sequence) in ours
+        or is_below(loop, directory=str(directory), file_ids=file_ids)
     }
     for loop in order_loops(loops, below):
         _detach(loop)
@@ -319,6 +324,7 @@ def observe_attached_loops(
             file = (attached / "backing_file").read_text().strip()
             with device.open("rb") as stream:
                 answer = _ask(stream, info)
+                sequence = _ask_sequence(stream)
         except OSError as error:
             if error.errno in _NO_LOOP:
                 continue  # detached meanwhile
@@ -327,7 +333,7 @@ def observe_attached_loops(
             continue
         reference = parse_loop_reference(bytes(info)) if answer == 0 else None
         file_id = parse_loop_file_id(bytes(info)) if answer == 0 else None
-        found.append(AttachedLoop(str(device), file, reference, file_id))
+        found.append(AttachedLoop(str(device), file, reference, file_id, sequence))
     return found
 
 
@@ -338,6 +344,16 @@ def _ask(device: BinaryIO, info: bytearray) -> int:
     except OSError as error:
         return error.errno or errno.EIO
     return 0
+
+
+def _ask_sequence(device: BinaryIO) -> int | None:
+    """What the kernel counts of an open device (linux/fs.h: BLKGETDISKSEQ); None: nothing."""
+    number = bytearray(8)
+    try:
+        fcntl.ioctl(device, _BLOCK_GET_SEQUENCE, number)
+    except OSError:
+        return None
+    return int.from_bytes(number, sys.byteorder)
 
 
 def parse_loop_reference(loop_info64: bytes) -> str:
@@ -352,18 +368,21 @@ def parse_loop_file_id(loop_info64: bytes) -> tuple[int, int]:
     return device, inode
 
 
-def is_detached(returncode: int, stderr: str) -> bool:
-    """Whether `losetup --detach` did it, or the device had lost its file just before.
+def _detach(loop: AttachedLoop) -> None:
+    """Detach a device that still is what was observed.
 
     The kernel lets go of a file by itself when the last user of a device ends that was to be
-    detached meanwhile.
+    detached meanwhile, and gives the number to whoever asks next. While it is open here, it cannot.
     """
-    return returncode == 0 or os.strerror(errno.ENXIO) in stderr
-
-
-def _detach(loop: AttachedLoop) -> None:
-    run_command(_passing_flushes(loop.device), check=False)
-    argv = ["losetup", "--detach", loop.device]
-    result = run_command(argv, check=False)
-    if not is_detached(result.returncode, result.stderr):
-        run_command(argv)  # once more, so that it raises its own error
+    try:
+        with Path(loop.device).open("rb") as stream:
+            if _ask_sequence(stream) == loop.sequence:
+                run_command(_passing_flushes(loop.device), check=False)
+                fcntl.ioctl(stream, _LOOP_CLR_FD)
+    except OSError as error:
+        if error.errno not in _NO_LOOP:
+            raise GrampusError(
+                f"The loop device {loop.device} cannot be detached: {error.strerror}.",
+                f"See who uses it: `lsof {loop.device}`, then try again.",
+                code="detach-failed",
+            ) from error

@@ -27,7 +27,7 @@ class Flushes:
         if driven is None or record.attachment is None or record.spec.write_path == "direct":
             return False
         host = self._fleet.host(record.attachment.host)
-        driven[0].drop_flushes(host, driven[1], record.attachment.device)
+        driven[0].drop_flushes(host, driven[1])
         return True
 
     def ensure_durable(self, name: str) -> None:
@@ -43,4 +43,4 @@ class Flushes:
         if driven is None or record.attachment is None:
             return
         host = self._fleet.host(record.attachment.host)
-        driven[0].ensure_flushed(host, driven[1], record.attachment.device)
+        driven[0].ensure_flushed(host, driven[1])

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 import pytest
 
 from grampus.core.errors import GrampusError
+from grampus.hosts import loop_devices
 from grampus.hosts.loop_devices import (
     AttachedLoop,
     FilePart,
@@ -22,14 +25,15 @@ from grampus.hosts.loop_devices import (
     ensure_loop_capacity,
     ensure_loop_device,
     ensure_loop_device_absent,
+    ensure_no_loop_devices,
+    ensure_no_loop_devices_below,
     find_loop_device,
     find_loop_device_below,
-    is_detached,
     make_loop_device,
     observe_attached_loops,
     parse_loop_reference,
 )
-from grampus.hosts.loop_scripts import ATTACH_LOOP, LIST_LOOPS
+from grampus.hosts.loop_scripts import ATTACH_LOOP, DETACH_LOOPS, LIST_LOOPS
 from grampus.hosts.port import CommandResult
 
 from .fakes import AnsweringHost
@@ -55,14 +59,20 @@ class FakeLosetup:
         self.synced: list[tuple[str, str | None]] = []
         self.is_sysfs_writable = True
         self.parts: list[tuple[str, ...]] = []
+        self.before_detaching: Callable[[], object] = lambda: None
 
     def __call__(self, argv: Sequence[str]) -> str:
         match list(argv):
             case ["python3", "-c", script, where] if script == LIST_LOOPS:
                 self.asked_for.append(where)
                 return json.dumps({"loopdevices": self.devices})
-            case ["losetup", "--detach", device]:
-                self.devices = [d for d in self.devices if d["name"] != device]
+            case ["python3", "-c", script, *pairs] if script == DETACH_LOOPS:
+                self.before_detaching()
+                for name, listed in zip(pairs[::2], pairs[1::2], strict=True):
+                    found = [d for d in self.devices if d["name"] == name]
+                    if [d.get("sequence") or "" for d in found] == [listed]:
+                        self.devices.remove(found[0])
+                        self.write_caches.pop(PurePosixPath(name).name, None)
                 return ""
             case ["losetup", "--find", "--show", "--direct-io=on", reference, *part, file]:
                 self.parts.append(tuple(part))
@@ -93,19 +103,132 @@ class FakeLosetup:
                 raise AssertionError(f"losetup is not known to be called so: {argv}")
 
 
+def test_a_number_that_another_file_got_meanwhile_is_left_to_it() -> None:
+    """As of a device whose last user ended after it was listed."""
+    ours, theirs = DEVICE_1 | {"sequence": "7"}, DEVICE_0 | {"name": "/dev/loop1", "sequence": "8"}
+    losetup = FakeLosetup([ours])
+    losetup.before_detaching = lambda: losetup.devices.__setitem__(0, theirs)
+    ensure_loop_device_absent(AnsweringHost("h1", losetup), FILE, reference=REFERENCE)
+    assert losetup.devices == [theirs]
+
+
+class LoopIoctls:
+    """What the kernel answers of one open device that holds `sequence`; None: it is too old."""
+
+    def __init__(self, sequence: int | None, error: int = 0) -> None:
+        self._sequence = sequence
+        self._error = error
+        self.cleared = 0
+
+    def __call__(self, _device: object, request: int, *argument: object) -> int:
+        match request, argument:
+            case 0x80081280, [bytearray() as number]:
+                if self._sequence is None:
+                    raise OSError(errno.ENOTTY, os.strerror(errno.ENOTTY))
+                number[:] = self._sequence.to_bytes(8, sys.byteorder)
+            case 0x4C01, _:
+                if self._error:
+                    raise OSError(self._error, os.strerror(self._error))
+                self.cleared += 1
+            case _:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))  # its status: the server is gone
+        return 0
+
+
 @pytest.mark.parametrize(
-    ("returncode", "stderr", "detached"),
+    ("listed", "now", "error", "cleared"),
     [
-        (0, "", True),
-        (1, "losetup: /dev/loop3: detach failed: No such device or address\n", True),
-        (1, "losetup: /dev/loop3: detach failed: Device or resource busy\n", False),
-        (1, "", False),
+        ("7", 7, 0, 1),
+        ("7", 8, 0, 0),  # another file
+        ("", None, 0, 1),  # an older kernel
+        ("7", None, 0, 0),
+        ("7", 7, errno.ENXIO, 0),  # it has let go by itself
     ],
 )
-def test_a_device_that_has_let_go_already_is_detached(
-    returncode: int, stderr: str, detached: bool
+def test_the_script_detaches_what_was_listed_alone(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    listed: str,
+    now: int | None,
+    error: int,
+    cleared: int,
 ) -> None:
-    assert is_detached(returncode, stderr) is detached
+    device = tmp_path / "loop7"
+    device.touch()
+    ioctls = LoopIoctls(now, error)
+    monkeypatch.setattr(fcntl, "ioctl", ioctls)
+    gone = str(tmp_path / "loop8")
+    monkeypatch.setattr(sys, "argv", ["-c", gone, listed, str(device), listed])
+    exec(compile(DETACH_LOOPS, "detach", "exec"), {})  # noqa: S102 - a program of our own
+    assert ioctls.cleared == cleared
+
+
+def test_the_script_tells_of_any_other_failure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    device = tmp_path / "loop7"
+    device.touch()
+    monkeypatch.setattr(fcntl, "ioctl", LoopIoctls(7, errno.EPERM))
+    monkeypatch.setattr(sys, "argv", ["-c", str(device), "7"])
+    with pytest.raises(PermissionError):
+        exec(compile(DETACH_LOOPS, "detach", "exec"), {})  # noqa: S102 - a program of our own
+
+
+def observed_below(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A machine with the one device loop7, over a file whose server and mount are gone."""
+    (tmp_path / "block/loop7/loop").mkdir(parents=True)
+    (tmp_path / "block/loop7/loop/backing_file").write_text("/\n")
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/loop7").touch()
+    observe = partial(observe_attached_loops, tmp_path / "block", tmp_path / "dev")
+    monkeypatch.setattr(loop_devices, "observe_attached_loops", observe)
+    monkeypatch.setattr(loop_devices, "run_command", lambda *_, **__: None)
+    return tmp_path / "dev/loop7"
+
+
+@pytest.mark.parametrize(("known", "now", "cleared"), [(7, 7, 1), (7, 8, 0)])
+def test_a_lost_hosts_device_is_detached_while_it_is_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, known: int, now: int, cleared: int
+) -> None:
+    """Its mounts are gone, so the number may be another lab's by now."""
+    device = observed_below(monkeypatch, tmp_path)
+    ioctls = LoopIoctls(now)
+    monkeypatch.setattr(fcntl, "ioctl", ioctls)
+    loop = AttachedLoop(str(device), "/data/exports/demo/image", None, None, known)
+    ensure_no_loop_devices_below(tmp_path / "host", files=(), known=[loop])
+    assert ioctls.cleared == cleared
+
+
+def test_a_device_that_gets_another_file_after_it_was_observed_is_left_to_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    observed_below(monkeypatch, tmp_path)
+    ioctls = LoopIoctls(7)
+    monkeypatch.setattr(fcntl, "ioctl", ioctls)
+    observe = loop_devices.observe_attached_loops
+
+    def observe_and_change() -> list[AttachedLoop]:
+        found = observe()
+        monkeypatch.setattr(fcntl, "ioctl", LoopIoctls(8))
+        return found
+
+    monkeypatch.setattr(loop_devices, "observe_attached_loops", observe_and_change)
+    ensure_no_loop_devices(reference_prefix="grampus/3f2a0/", directory=tmp_path)
+    assert ioctls.cleared == 0
+
+
+@pytest.mark.parametrize(("error", "fails"), [(errno.ENXIO, False), (errno.EPERM, True)])
+def test_a_device_that_cannot_be_detached_is_an_error_unless_it_is_gone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: int, fails: bool
+) -> None:
+    observed_below(monkeypatch, tmp_path)
+    monkeypatch.setattr(fcntl, "ioctl", LoopIoctls(7, error))
+    with (
+        pytest.raises(GrampusError, match="cannot be detached: Operation not permitted")
+        if fails
+        else contextlib.nullcontext()
+    ):
+        ensure_no_loop_devices(reference_prefix="grampus/3f2a0/", directory=tmp_path)
 
 
 @pytest.mark.parametrize("existing", [True, False])
@@ -352,7 +475,7 @@ def test_another_failure_of_losetup_is_its_own() -> None:
         ensure_loop_device(AnsweringHost("h1", answer), FILE, reference=REFERENCE)
 
 
-@pytest.mark.parametrize("script", [LIST_LOOPS, ATTACH_LOOP])
+@pytest.mark.parametrize("script", [LIST_LOOPS, ATTACH_LOOP, DETACH_LOOPS])
 def test_the_scripts_are_python(script: str) -> None:
     compile(script, "script", "exec")
 

@@ -7,6 +7,7 @@ from pathlib import Path as RealPath
 import pytest
 
 from grampus.core.errors import RefusedError
+from grampus.hosts.loop_scripts import DETACH_LOOPS
 from grampus.hosts.port import DaemonSpec
 from grampus.lab.osd_set import OsdSet, find_osd_sets
 from tests.fakes.interruption import Fuse, stopped_runs
@@ -84,8 +85,10 @@ class FilestoreHost(FakeLabHost):
                 if Path(target) in self.mounted:
                     return 1, "Device or resource busy"
                 self.files.pop(Path(target), None)
-            case ["losetup", "--detach", device] if device in self.mounted.values():
-                return 1, "Device or resource busy"
+            case ["python3", "-c", script, *pairs] if script == DETACH_LOOPS:
+                used = [device for device in pairs[::2] if device in self.mounted.values()]
+                assert not used, "detached while it is mounted"
+                return super()._command(argv, stdin)
             case ["ceph-osd", "--mkfs", *options, osd_uuid] if "filestore" in options:
                 return self._make_filestore(options, osd_uuid)
             case _:

@@ -12,7 +12,7 @@ import json
 import pathlib
 from pathlib import PurePosixPath
 
-from grampus.hosts.loop_scripts import ATTACH_LOOP, LIST_LOOPS
+from grampus.hosts.loop_scripts import ATTACH_LOOP, DETACH_LOOPS, LIST_LOOPS
 from grampus.hosts.mounts import LIST_USERS
 from grampus.hosts.port import DaemonSpec, DaemonStatus
 from grampus.volumes.drivers.volumed_states import ASK_STATES
@@ -166,6 +166,8 @@ class VolumeHost(FakeHost):
                 return self._losetup(options)
             case ["python3", "-c", script, name, reference, *part, how] if script == ATTACH_LOOP:
                 return self._add_loop(Path(name), reference, part, is_durable=how == "durable")
+            case ["python3", "-c", script, *pairs] if script == DETACH_LOOPS:
+                return self._detach_loops(pairs[::2])
             case ["python3", "-c", script, where] if script == LIST_LOOPS:
                 return self._list_loops(where)
             case ["python3", "-c", script, _, _] if script == ASK_STATES:
@@ -283,12 +285,15 @@ class VolumeHost(FakeHost):
                 loop = self.loops[device]
                 loop.size_bytes = loop.server.size_bytes - loop.offset_bytes
                 return 0, ""
-            case ["--detach", device]:
-                if device in self.mounts.values():
-                    return 1, f"losetup: {device}: detach failed: Device or resource busy"
-                del self.loops[device]
-                return 0, ""
         raise AssertionError(f"losetup {options}")
+
+    def _detach_loops(self, devices: list[str]) -> tuple[int, str]:
+        for device in devices:
+            if device in self.mounts.values():
+                return 1, f"{device} is busy: it is mounted"
+            del self.loops[device]
+            self.drops_flushes.discard(device)
+        return 0, ""
 
     def _add_loop(
         self, file: Path, reference: str, part: list[str], *, is_durable: bool = False

@@ -11,6 +11,7 @@ import pytest
 
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import GIB, MIB
+from grampus.hosts.loop_scripts import DETACH_LOOPS
 from grampus.volumes.decide_external_log import (
     EXTERNAL_LOG_BYTES,
     EXTERNAL_LOG_FACT,
@@ -131,8 +132,8 @@ def test_devices_over_a_file_that_has_no_path_are_found_by_their_references(
     detached: list[str] = []
 
     def answer(argv: Sequence[str]) -> str:
-        if argv[:2] == ["losetup", "--detach"]:
-            detached.append(argv[2])
+        if DETACH_LOOPS in argv:
+            detached.extend(argv[3::2])
         return json.dumps({"loopdevices": loops})
 
     spec = VolumeSpec(name="a", pool=POOL, image="a", size_bytes=GIB, external_log_bytes=log_bytes)

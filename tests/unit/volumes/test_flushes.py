@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grampus.core.errors import NotFoundError
+from grampus.core.errors import GrampusError, NotFoundError
 from grampus.volumes.model import WritePath
 
 from .world import World
@@ -22,6 +22,20 @@ def test_answered_at_once_until_they_are_made_up_for(world: World, write_path: W
         service.ensure_flushed("demo")
         assert world.h1.drops_flushes == set()
     assert world.h1.flushed == [device, device]
+
+
+def test_a_number_that_is_another_volumes_by_now_is_left_alone(world: World) -> None:
+    """As after a restart of the host, before anybody has looked at its volumes."""
+    world.build_volumed()
+    world.create(write_path="journal")
+    device = world.attach().device
+    world.h1.loops[device].reference = "grampus/tag/other"
+    service = world.service()
+    service.drop_flushes("demo")
+    assert world.h1.drops_flushes == set()
+    with pytest.raises(GrampusError, match="has no block device on h1"):
+        service.ensure_flushed("demo")
+    assert world.h1.flushed == []
 
 
 def test_detached_it_leaves_no_device_that_drops_flushes(world: World) -> None:

@@ -148,15 +148,26 @@ class ExportDriver:
     def draw_down(self, host: Host, request: MapRequest) -> None:
         self._server.draw_down(host, request, export_file(host, request))
 
-    def drop_flushes(self, host: Host, request: MapRequest, device: str) -> None:
-        if not keeps_order(request.volume):  # else it does not wait for any
+    def drop_flushes(self, host: Host, request: MapRequest) -> None:
+        if keeps_order(request.volume):
+            return  # it does not wait for any
+        # Not the recorded device: after a restart of the host its number may be another volume's.
+        device = self.find(host, request)
+        if device is not None:
             drop_flushes(host, device)
 
-    def ensure_flushed(self, host: Host, request: MapRequest, device: str) -> None:
+    def ensure_flushed(self, host: Host, request: MapRequest) -> None:
         if keeps_order(request.volume):
             flush_export(host, export_file(host, request))
-        else:
-            ensure_flushed(host, device)
+            return
+        device = self.find(host, request)
+        if device is None:
+            raise GrampusError(
+                f"The volume {request.volume.name} has no block device on {host.name}.",
+                f"See its state: `grampus volume show {request.volume.name}`.",
+                code="no-device",
+            )
+        ensure_flushed(host, device)
 
     def check_cluster(self, host: Host, request: MapRequest) -> ClientAnswer:
         return self._server.check_cluster(host, request, export_file(host, request))

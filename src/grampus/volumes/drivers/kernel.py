@@ -83,11 +83,11 @@ class KernelDriver:
     def draw_down(self, host: Host, request: MapRequest) -> None:
         del host, request  # it has no journal
 
-    def drop_flushes(self, host: Host, request: MapRequest, device: str) -> None:
-        del host, request, device  # its flushes cost what they cost
+    def drop_flushes(self, host: Host, request: MapRequest) -> None:
+        del host, request  # its flushes cost what they cost
 
-    def ensure_flushed(self, host: Host, request: MapRequest, device: str) -> None:
-        del host, request, device
+    def ensure_flushed(self, host: Host, request: MapRequest) -> None:
+        del host, request
 
     def check_cluster(self, host: Host, request: MapRequest) -> ClientAnswer:
         del host, request

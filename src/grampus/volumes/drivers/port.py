@@ -116,16 +116,19 @@ class Driver(Protocol):
         """
         ...
 
-    def drop_flushes(self, host: Host, request: MapRequest, device: str) -> None:
-        """Have flushes of the device answered before they are done, where that can be.
+    def drop_flushes(self, host: Host, request: MapRequest) -> None:
+        """Have flushes of the volume's device answered before they are done, where that can be.
 
         Until `ensure_flushed`, a crash may take what was flushed.
         """
         ...
 
-    def ensure_flushed(self, host: Host, request: MapRequest, device: str) -> None:
+    def ensure_flushed(self, host: Host, request: MapRequest) -> None:
         """All that was written before is durable, and flushes are done again as before
-        `drop_flushes`."""
+        `drop_flushes`.
+
+        Raises GrampusError with code `no-device` when the volume's device is not there any more.
+        """
         ...
 
     def check_cluster(self, host: Host, request: MapRequest) -> ClientAnswer:

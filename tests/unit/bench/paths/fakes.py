@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from grampus.bench.paths.paths_ports import PathsPorts
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.databases.instance import AWAIT_LISTENING
-from grampus.hosts.loop_scripts import LIST_LOOPS
+from grampus.hosts.loop_scripts import DETACH_LOOPS, LIST_LOOPS
 from grampus.hosts.port import DaemonSpec, Usage
 from grampus.state.home import Home
 from grampus.state.runs import Setting
@@ -79,6 +79,10 @@ class PathsHost(SysbenchHost):
             return 0, "write back\n"
         if program == "losetup":
             return 0, self._losetup(argv)
+        if DETACH_LOOPS in argv:
+            devices = argv[3::2]
+            self.loops = {file: dev for file, dev in self.loops.items() if dev[0] not in devices}
+            return 0, ""
         if LIST_LOOPS in argv:
             return 0, self._list_loops(argv[-1])
         if program == "mount":
@@ -112,9 +116,6 @@ class PathsHost(SysbenchHost):
         return json.dumps({"loopdevices": devices})
 
     def _losetup(self, argv: list[str]) -> str:
-        if "--detach" in argv:
-            self.loops = {file: dev for file, dev in self.loops.items() if dev[0] != argv[-1]}
-            return ""
         (reference,) = (word.partition("=")[2] for word in argv if word.startswith("--loop-ref="))
         device = f"/dev/loop{9 + len(self.loops)}"
         self.loops[argv[-1]] = (device, reference)
