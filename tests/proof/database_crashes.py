@@ -15,7 +15,7 @@ from tests.proof.outcome import (
 from tests.proof.proof_lab import ProofLab
 from tests.proof.rescue_server import RescueServer, parse_check, parse_recovery
 from tests.proof.results import Result
-from tests.proof.sql_load import TABLE, SqlLoad
+from tests.proof.sql_load import TABLE, Found, SqlLoad, find_changes, render_rollbacks
 from tests.system.volumes import attach
 
 HOMES: dict[WritePath, str] = {"journal": "h1", "cache": "h2"}
@@ -50,20 +50,18 @@ class DatabaseCrashes:
         with server.started(str(document["mount_path"]), config):
             recovery_s = time.monotonic() - lost_s
             checked = parse_check(server.sql(f"check table {TABLE} extended"))
-            held = frozenset(
-                (int(client), int(number))
-                for client, number in server.sql(f"select client, number from {TABLE}")
-            )
+            found = find_changes(server.sql)
         said = parse_recovery(server.log.read_text())
         command_line.ok("volume", "detach", name)
         lab.heal()  # its host and the database with it: nothing of the past may come back
-        back = self._held_at_home(name)
+        back = self._held_at_home(name, found)
         may_lose = crash.write_path == "cache"
-        judgement = classify_rows(acknowledged, held, may_lose=may_lose)
-        reasons = [*judgement.reasons, *_broken(checked, said)]
-        if back != held:
-            reasons.append(f"back home there are {len(back)} rows, and there were {len(held)}")
-        missing = decide_missing_rows(acknowledged, held)
+        judgement = classify_rows(acknowledged, found.held, may_lose=may_lose)
+        reasons = [*judgement.reasons, *_broken(checked, said), *found.describe_halves()]
+        if back != found:
+            gone, new = len(found.held - back.held), len(back.held - found.held)
+            reasons.append(f"back home {gone} changes are gone, and {new} are there anew")
+        missing = decide_missing_rows(acknowledged, found.held)
         return Result(
             number=crash.number,
             write_path=crash.write_path,
@@ -112,13 +110,14 @@ class DatabaseCrashes:
         self._made.add(write_path)
         return name
 
-    def _held_at_home(self, name: str) -> frozenset[tuple[int, int]]:
+    def _held_at_home(self, name: str, before: Found) -> Found:
         command_line = self._lab.command_line
         command_line.ok("db", "start", name, timeout_s=RUNNING_S)
-        rows = command_line.sql(name, f"select client, number from {TABLE}")
+        found = find_changes(lambda statement: command_line.sql(name, statement))
         checked = parse_check(command_line.sql(name, f"check table {TABLE} extended"))
         assert not checked, f"back home: {checked}"
-        return frozenset((int(client), int(number)) for client, number in rows)
+        command_line.sql(name, render_rollbacks(before.prepared))
+        return found
 
 
 def _name(write_path: WritePath) -> str:

@@ -73,13 +73,15 @@ _WORDS: dict[PartName, _Words] = {
     ),
     "databases": _Words(
         "MySQL's own evidence",
-        "Four clients commit rows, each as fast as it is answered, and note when each commit was "
-        "acknowledged. The database's host is lost; the volume is fenced and attached on another "
-        "host, and a server started there. InnoDB must recover, its log name no error and no "
-        "corruption, `CHECK TABLE ... EXTENDED` find nothing, and every acknowledged commit be "
-        f"there (`cache`: all but those of the last {MAX_LAG_MS:.0f} ms, and of each client no "
-        "later one without an earlier one). Then the host comes back, and with it the database: it "
-        "must hold the same rows.",
+        "Seven clients work as fast as they are answered, and note when each change was "
+        "acknowledged: four commit single rows, one commits rows of two tables together, one "
+        "commits with XA (its XA PREPARE counts, too), one creates tables. The database's host is "
+        "lost; the volume is fenced and attached on another host, and a server started there. "
+        "InnoDB must recover, its log name no error and no corruption, `CHECK TABLE ... EXTENDED` "
+        "find nothing, no transaction be there by half, and every acknowledged change be there "
+        f"(`cache`: all but those of the last {MAX_LAG_MS:.0f} ms, and of each client no later one "
+        "without an earlier one). Then the host comes back, and with it the database: it must hold "
+        "the same.",
         "commits",
         "from the lost host to a server that answers on another one",
         "GRAMPUS_DB_CRASHES",
