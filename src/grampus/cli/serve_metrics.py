@@ -206,11 +206,17 @@ def _volumes(session: Session) -> list[Metric]:
     lag_seconds = GaugeMetricFamily(
         "grampus_volume_journal_lag_seconds", "The age of the oldest of it.", labels=["volume"]
     )
-    volumes = session.volumes()
-    for name, live in volumes.observe_states(volumes.all()).items():
+    volumes, fleet = session.volumes(), session.fleet()
+    # Of a host that cannot be asked nothing is known: its volumes may be well.
+    known = [
+        record
+        for record in volumes.all()
+        if record.attachment is None or fleet.is_reachable(record.attachment.host)
+    ]
+    for name, live in volumes.observe_states(known).items():
         if live is None:
             continue  # its driver cannot say
-        answers = isinstance(live, LiveVolume) and live.state != "dead"
+        answers = isinstance(live, LiveVolume) and live.state not in ("dead", "unknown")
         asked.add_metric([name], answers)
         if not isinstance(live, LiveVolume):
             continue

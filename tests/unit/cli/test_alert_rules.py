@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from grampus.cli import serve_metrics
 from grampus.databases.controller.metrics import ControllerMetrics
 from tests.fakes.clock import FakeClock
+from tests.system.alert_scenarios import FAULTS
 from tests.system.command_line import CHECKOUT
 
 RULES = yaml.safe_load((CHECKOUT / "monitoring" / "grampus-alerts.yaml").read_text())
@@ -78,6 +79,17 @@ def test_no_metric_has_a_label_that_prometheus_sets_itself() -> None:
         found |= set(re.findall(r'"([a-z_]+)"', labels))
     assert {"controller_job", "phase", "host", "volume", "write_path"} <= found
     assert not found & {"job", "instance"}
+
+
+def test_each_failure_that_there_is_an_alert_for_is_tried() -> None:
+    """By `promtool`, in a lab (`tests/integration/test_lab_monitoring.py`)."""
+    # Of these three the first tells of load, and the others of what lasts for minutes.
+    slow = {"GrampusJournalNearlyFull", "GrampusJobFails", "GrampusDatabaseWarning"}
+    rules = {rule["alert"]: rule for group in RULES["groups"] for rule in group["rules"]}
+    tried = {name: layer for fault in FAULTS for name, layer in fault.alerts.items()}
+    assert tried == {
+        name: rule["labels"]["layer"] for name, rule in rules.items() if name not in slow
+    }
 
 
 def test_the_page_lists_every_metric() -> None:

@@ -43,6 +43,8 @@ JOURNAL = JournalStatus(
 LIVE = {
     "demo": LiveVolume(state="running", journal=JOURNAL),
     "dead": LiveVolume(state="dead"),
+    "hung": LiveVolume(state="unknown"),
+    "away": LiveVolume(state="unknown"),
     "lost": GrampusError("No answer."),
     "other": None,  # a driver that cannot say
 }
@@ -61,7 +63,15 @@ def world(tmp_path: Path) -> Iterator[FailoverWorld]:
 
 
 def session_of(world: FailoverWorld) -> Any:
-    volumes = SimpleNamespace(all=list, observe_states=lambda _: LIVE)
+    hosts = dict.fromkeys(LIVE, "h1") | {"away": "h2"}
+    records = [
+        SimpleNamespace(spec=SimpleNamespace(name=name), attachment=SimpleNamespace(host=host))
+        for name, host in hosts.items()
+    ]
+    volumes = SimpleNamespace(
+        all=lambda: records,
+        observe_states=lambda asked: {record.spec.name: LIVE[record.spec.name] for record in asked},
+    )
     return SimpleNamespace(
         store=world.store,
         lab_name=LAB,
@@ -124,8 +134,9 @@ def test_hosts_databases_and_volumes_are_read_when_prometheus_asks(world: Failov
     assert {key[1]: value for key, value in found.items() if key[0] == "grampus_volume_up"} == {
         "demo": 1,
         "dead": 0,
+        "hung": 0,
         "lost": 0,
-    }
+    }, "nothing of a volume whose host cannot be asked"
     assert found["grampus_volume_stalled", "demo"] == 1
     assert found["grampus_volume_journal_fill_ratio", "demo"] == 0.25
     assert found["grampus_volume_journal_lag_bytes", "demo"] == 4096
