@@ -9,17 +9,21 @@ that the server has read.
 from __future__ import annotations
 
 import functools
+import io
 import re
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any
 
 from grampus.core.errors import GrampusError
+from grampus.core.streams import ByteReader
 from grampus.databases.accounts import ACCOUNTS_SQL
 from grampus.databases.application_support import OBSERVE_SQL
+from grampus.databases.clones.copied_files import COPY_FILES
 from grampus.databases.copied_server import LOOK_SQL
 from grampus.databases.endpoints.endpoint_work import HAPROXY
 from grampus.databases.instance import AWAIT_LISTENING
@@ -90,6 +94,8 @@ class MysqlHost(FakeHost):
         self.answering: set[str] = set()  # addresses where somebody listens, as seen from here
         self.busy_ports: set[int] = set()  # at which other programs of the host listen
         self.needed_pool_bytes = 0  # for a recovery, until one has ended
+        # What a copy of files tells: bytes in use where they are, and where they go.
+        self.copied: list[tuple[int, int]] = []
         self.redo_log_bytes = 0
         self.closed: list[str] = []  # places whose listening sockets were closed
         self._certificates = 0
@@ -235,6 +241,24 @@ class MysqlHost(FakeHost):
             case _:
                 raise AssertionError(f"a command that no host was told of: {argv}")
         return 0, ""
+
+    @contextmanager
+    def reading(self, argv: Sequence[str]) -> Iterator[ByteReader]:
+        if argv[0] == "cat":
+            yield io.BytesIO(self.files[PurePosixPath(argv[1])].content.encode())
+            return
+        assert argv[2] == COPY_FILES, argv
+        self.require_up()
+        with self.changing():
+            self._copy(PurePosixPath(argv[-2]), PurePosixPath(argv[-1]))
+        yield io.BytesIO(b"".join(b"%20d %20d\n" % used for used in self.copied))
+
+    def _copy(self, source: PurePosixPath, target: PurePosixPath) -> None:
+        copied = {
+            target / path.relative_to(source): replace(file)
+            for path, file in self.below(source).items()
+        }
+        self.files.update(copied)
 
     def _open_pipe(self, pipe: PurePosixPath) -> int:
         if pipe not in self.files:

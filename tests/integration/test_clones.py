@@ -81,6 +81,34 @@ def test_a_clone_is_a_database_of_its_own_with_the_same_data(shop: CommandLine) 
     require_apart(shop, "copy", "origin")
 
 
+def test_a_copy_has_an_external_log_where_its_source_has_none(lab: CommandLine) -> None:
+    """As a database of an earlier release gets one: here its write path is another one, too."""
+    lab.ok("db", "create", "origin", *SMALL, "--write-path", "direct")
+    try:
+        ask(lab, "origin", "CREATE DATABASE app; CREATE TABLE app.t (a INT PRIMARY KEY)")
+        ask(lab, "origin", "INSERT INTO app.t VALUES (1), (2)")
+        refused = lab.run("db", "clone", "origin", "copy", "--external-log")
+        assert (refused.code, "the write path direct" in refused.stderr) == (4, True)
+        asked = ("--write-path", "journal", "--external-log")
+        made = lab.ok("db", "clone", "origin", "copy", *asked, "--format", "json").document
+        assert (made["cloned_from"], made["clone_depth"]) == (None, 0)
+        logs = {
+            name: lab.json("volume", "show", name)["external_log_bytes"]
+            for name in ("origin", "copy")
+        }
+        assert logs == {"origin": None, "copy": 64 * 1024**2}
+        assert ask(lab, "copy", "SELECT a FROM app.t ORDER BY a") == ["1", "2"]
+        ask(lab, "copy", "INSERT INTO app.t VALUES (3)")
+        assert ask(lab, "origin", "SELECT COUNT(*) FROM app.t") == ["2"]
+        volumes = {volume["name"] for volume in lab.json("volume", "list")["volumes"]}
+        assert not [name for name in volumes if name.endswith("-files")]
+        lab.ok("db", "delete", "origin", "--yes", "--now")  # nothing of it is needed any more
+        assert ask(lab, "copy", "SELECT COUNT(*) FROM app.t") == ["3"]
+    finally:
+        for name in ("copy", "origin"):
+            lab.run("db", "delete", name, "--yes", "--now")
+
+
 def require_apart(lab: CommandLine, database: str, other: str) -> None:
     """Outside of its container, the server of `database` has no way to the other one (INV-86).
 

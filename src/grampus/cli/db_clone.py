@@ -15,6 +15,7 @@ from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
     DryRunOption,
+    ExternalLogOption,
     FormatOption,
     JournalMemoryOption,
     LabOption,
@@ -57,6 +58,7 @@ def db_clone(
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
     journal_memory: JournalMemoryOption = None,
+    external_log: ExternalLogOption = False,
     show_password: ShowPasswordOption = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
@@ -78,6 +80,7 @@ def db_clone(
         cpus=cpus,
         host=host,
         write_path=path,
+        external_log=external_log,
         **bounds,
     )
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):

@@ -20,6 +20,7 @@ from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
     DryRunOption,
+    ExternalLogOption,
     FormatOption,
     LabOption,
     YesOption,
@@ -85,6 +86,7 @@ def replica_add(
         str | None,
         typer.Option(metavar="SNAPSHOT", help="Start from this snapshot of PRIMARY, and catch up."),
     ] = None,
+    external_log: ExternalLogOption = False,
     show_password: ShowPasswordOption = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
@@ -103,6 +105,7 @@ def replica_add(
         cpus=cpus,
         copies=None if copies is None else _parse_copies(copies),
         snapshot=snapshot,
+        external_log=external_log,
     )
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         replicas = database_replicas(session)

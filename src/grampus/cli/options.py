@@ -121,6 +121,15 @@ JournalMemoryOption = Annotated[
         "the image yet, 16M to 1G (default 256M).",
     ),
 ]
+ExternalLogOption = Annotated[
+    bool,
+    typer.Option(
+        "--external-log",
+        metavar="",
+        help="Of a database that an earlier release created: copy its files to a volume with an "
+        "external log, on which a commit waits for one append instead of three.",
+    ),
+]
 BinlogRetentionOption = Annotated[
     str | None,
     typer.Option(

@@ -142,6 +142,10 @@ class CreatePlanner:
         """
         self._cluster.check_room(source.pool, SHARING_ROOM_BYTES)
 
+    def require_room(self, spec: DatabaseSpec) -> None:
+        """Raise RefusedError with code `pool-full` when its pool cannot take all of it."""
+        self._cluster.check_room(spec.pool, spec.size_bytes)
+
     def require_name_free(self, name: str) -> None:
         """Raise RefusedError with code `name-taken` when a database or volume has that name."""
         if self._records.find(name) is not None:

@@ -226,6 +226,15 @@ CASES: list[Case] = [
         "gone",
         kind="clone",
     ),
+    make_case(
+        "clone-copied",
+        _created,
+        lambda w: clones(w).clone(
+            CloneRequest("demo", "copy", write_path="journal", external_log=True)
+        ),
+        "gone",
+        kind="clone",
+    ),
     make_case("flatten", _created, lambda w: clones(w).flatten("demo"), "either"),
     make_case("delete", _created, _delete, "done"),
     make_case("delete-scratch", _with_scratch, _delete, "done", kind="delete"),

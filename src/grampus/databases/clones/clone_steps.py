@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import ConfigDict
 
 from grampus.core.models import Model
+from grampus.databases.clones.copied_files import CopiedFiles
 from grampus.databases.creating import copied_steps
 from grampus.databases.database_work import DatabaseWork, discard
 from grampus.databases.kinds import DatabaseOperation, new_identity
@@ -24,6 +25,7 @@ class CloneOrder(Model):
     owner: str  # the name of that one's own user
     source: CloneSource
     takes_snapshot: bool  # for this clone alone: nobody sees it once the clone is made
+    copies_files: bool = False  # to a volume of another layout, which shares nothing
 
 
 class FlattenOrder(Model):
@@ -46,6 +48,8 @@ def clone_steps(ports: StepPorts, order: CloneOrder) -> list[Step]:
         work.remove_volume,
     )
     fill, meanwhile = [clone], []
+    if order.copies_files:
+        fill = CopiedFiles(ports, order.spec, order.source).steps(source)
     if order.takes_snapshot:
         take = Step(
             "snapshot",
@@ -55,10 +59,11 @@ def clone_steps(ports: StepPorts, order: CloneOrder) -> list[Step]:
         )
         release = Step(
             "release",
-            f"Remove that snapshot from {source}, and keep it for the clone",
+            f"Remove that snapshot from {source}"
+            + ("" if order.copies_files else ", and keep it for the clone"),
             lambda: ports.volumes.ensure_snapshot_released(source, snapshot),
         )
-        fill, meanwhile = [take, clone], [release]
+        fill, meanwhile = [take, *fill], [release]
     return copied_steps(ports, order.spec, fill, owner=order.owner, meanwhile=meanwhile)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from grampus.core.errors import RefusedError, not_found
 from grampus.databases.clones.clone_steps import CLONE, FLATTEN, CloneOrder, FlattenOrder
+from grampus.databases.clones.copied_files import decide_new_layout
 from grampus.databases.clones.decide_clone import (
     CloneRequest,
     decide_clone_request,
@@ -28,7 +29,7 @@ class DatabaseClones:
 
         Raises what `DatabaseService.plan_create` raises, NotFoundError when there is no such
         database or snapshot, or not the master key of its volume (`no-volume-key`), RefusedError
-        with code `not-ready`, `shrink`, `too-deep`, `is-replica` or `pool-full`.
+        with code `not-ready`, `shrink`, `too-deep`, `is-replica`, `external-log` or `pool-full`.
         """
         return self._plan(request)[0]
 
@@ -44,12 +45,16 @@ class DatabaseClones:
             named = _named_snapshot(request, snapshots)
             self._operations.require_openable(request.source)
             depth = volumes.lineage(request.source, with_children=False).depth
-        require_depth(request.source, depth)
+        if not request.external_log:  # a copy of its files shares nothing
+            require_depth(request.source, depth)
         wanted = decide_clone_request(
             request, record.spec, snapshot_bytes=None if named is None else named.size_bytes
         )
         spec = self._planner.plan(wanted, self._operations.used_addresses(), like=record.spec)
         spec = spec.model_copy(update={"labels": dict(request.labels)})
+        if request.external_log:
+            spec = decide_new_layout(spec, record.spec)
+            self._planner.require_room(spec)
         taken = {snapshot.name for snapshot in snapshots}
         snapshot = named.name if named else decide_snapshot_name(request.name, taken)
         order = CloneOrder(
@@ -58,6 +63,7 @@ class DatabaseClones:
             owner=record.user,
             source=CloneSource(pool=volume.pool, image=volume.image, snapshot=snapshot),
             takes_snapshot=named is None,
+            copies_files=request.external_log,
         )
         return order, depth
 
@@ -78,6 +84,8 @@ class DatabaseClones:
                 order, depth = self._plan(request)
                 operation = operations.begin(CLONE, order)
             operations.apply(operation, CLONE, order)
+        if order.copies_files:
+            return Lineage(parent=None, depth=0)
         return Lineage(parent=order.source, depth=depth + 1)
 
     def lineage(self, name: str) -> Lineage:

@@ -35,6 +35,7 @@ class CloneRequest:
     max_lag_ms: int | None = None
     journal_memory_bytes: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    external_log: bool = False  # files are copied to a volume that has one, unlike the source's
 
 
 def decide_clone_request(

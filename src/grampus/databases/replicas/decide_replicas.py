@@ -68,6 +68,7 @@ class ReplicaRequest:
     cpus: float | None = None
     copies: Copies | None = None  # of the blocks that it does not share
     snapshot: str | None = None  # to begin from; None: as the primary is now
+    external_log: bool = False  # as in `CloneRequest`
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,7 @@ class DatabaseReplicas:
                 source=spec.name,
                 name=request.name or decide_replica_name(spec.name, records.names()),
                 snapshot=request.snapshot,
+                external_log=request.external_log,
                 size_bytes=spec.size_bytes,
                 memory_bytes=request.memory_bytes,
                 cpus=request.cpus,
@@ -385,7 +386,12 @@ class DatabaseReplicas:
         size_bytes = max(record.spec.size_bytes, primary.spec.size_bytes)
         now = self._operations.clock.now()
         return RenewOrder(
-            changed=record.spec.model_copy(update={"size_bytes": size_bytes}),
+            changed=record.spec.model_copy(
+                update={
+                    "size_bytes": size_bytes,
+                    "external_log_bytes": primary.spec.external_log_bytes,  # a clone has the same
+                }
+            ),
             primary=primary.spec.name,
             owner=record.user,
             source=CloneSource(

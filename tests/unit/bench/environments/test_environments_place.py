@@ -88,9 +88,8 @@ def test_a_trial_sets_the_servers_and_runs_one_sysbench_each(tmp_path: Path) -> 
     world.add_device()
     for number in (1, 2):
         name = f"{environment_name(cells[0])}-{number}"
-        log_device = "/dev/loop9" if number == 2 else None
-        device = IoDevice("volume", name, "h1", f"/dev/loop{5 + number}", log_device=log_device)
-        world.add_device(device, reads=600)
+        log = {"log_device": "/dev/loop9"} if number == 2 else {}
+        world.add_device(IoDevice("volume", name, "h1", f"/dev/loop{5 + number}", **log), reads=600)
     world.add_device(IoDevice("volume", "somebody-elses", "h1", "/dev/loop8"), reads=9)
     measured = measure(world, cells[0])
     sample = sample_of(measured)
@@ -587,8 +586,8 @@ def test_a_server_whose_pool_shall_be_empty_reads_none_at_its_start(tmp_path: Pa
     world.place().prepare([cell])
     measure(world, cell)
     (record,) = world.databases.records.values()
-    assert record.started_parameters["innodb_buffer_pool_load_at_startup"] == "OFF"
-    assert record.started_parameters["innodb_buffer_pool_dump_at_shutdown"] == "OFF"
+    for when in ("load_at_startup", "dump_at_shutdown"):
+        assert record.started_parameters[f"innodb_buffer_pool_{when}"] == "OFF"
 
 
 def test_monitors_are_left_out_where_a_cell_says_so(tmp_path: Path) -> None:
@@ -597,6 +596,5 @@ def test_monitors_are_left_out_where_a_cell_says_so(tmp_path: Path) -> None:
     assert environment_name(cell) == environment_name(make_cell(workload="point-select"))
     world.place().prepare([cell])
     measured = measure(world, cell)
-    assert measured.watched is None
+    assert (measured.watched, world.monitors.watches) == (None, [])
     assert measured.client is not None
-    assert world.monitors.watches == []

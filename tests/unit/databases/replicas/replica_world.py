@@ -3,11 +3,9 @@ clone has it too, and a restart forgets nothing."""
 
 from __future__ import annotations
 
-import io
 import json
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -102,11 +100,6 @@ class ReplicatingHost(MysqlHost):
         if argv[0] == "ls" and daemon is not None:
             return 0, "binlog.000001\nbinlog.index\nrelay.000002\nrelay.index\n"
         return super().play(argv, stdin, daemon)
-
-    @contextmanager
-    def reading(self, argv: Sequence[str]) -> Iterator[io.BytesIO]:
-        assert argv[0] == "cat"
-        yield io.BytesIO(self.files[PurePosixPath(argv[1])].content.encode())
 
     def _extract(self, argv: Sequence[str], daemon: MysqlDaemon) -> str:
         """As `extracting` has transactions written to a file: those that the named logs hold."""

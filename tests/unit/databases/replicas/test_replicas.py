@@ -19,6 +19,7 @@ from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots
 from grampus.databases.users.rotation import DatabaseRotation
 from grampus.databases.users.users import DatabaseUsers
+from grampus.volumes.decide_external_log import EXTERNAL_LOG_BYTES
 from tests.unit.operation_runner import planned
 
 from .replica_world import ReplicaWorld
@@ -378,6 +379,37 @@ def test_a_bigger_primary_makes_a_bigger_replica(world: ReplicaWorld) -> None:
     world.replicas().renew("demo-r1")
     assert world.service().get("demo-r1").spec.size_bytes == size_bytes
     assert world.volumes.get("demo-r1").spec.size_bytes == size_bytes
+
+
+def make_old(world: ReplicaWorld) -> None:
+    """The primary as an earlier release made it: with a journal, and the log inside."""
+    record = world.service().get("demo")
+    changed = record.spec.model_copy(update={"write_path": "journal"})
+    world.service().operations.records.change("demo", spec=changed)
+
+
+def test_a_replica_of_an_older_database_gets_an_external_log_on_request(
+    world: ReplicaWorld,
+) -> None:
+    make_old(world)
+    view = world.add(external_log=True)
+    assert view.standing.state == "replicating"
+    assert world.volumes.get("demo-r1").spec.external_log_bytes == EXTERNAL_LOG_BYTES
+    assert world.volumes.images["demo-r1"].parent is None
+    assert world.volumes.images["demo"].snapshots == {}
+    world.commit()
+    assert world.done("demo-r1") == 4
+    world.replicas().promote("demo-r1", wait=True)
+    assert world.service().get("demo-r1").spec.external_log_bytes == EXTERNAL_LOG_BYTES
+
+
+def test_a_renewed_replica_has_the_layout_of_its_primary(world: ReplicaWorld) -> None:
+    """A clone of the primary's volume has no other."""
+    make_old(world)
+    world.add(external_log=True)
+    world.replicas().renew("demo-r1")
+    assert world.service().get("demo-r1").spec.external_log_bytes is None
+    assert world.volumes.get("demo-r1").spec.external_log_bytes is None
 
 
 def test_what_is_due_is_renewed(world: ReplicaWorld) -> None:
