@@ -80,7 +80,7 @@ def test_empty_file_is_explained() -> None:
 def test_paths_suite_is_valid_and_holds_what_the_ways_are_judged_by() -> None:
     suite = load_suite(SUITES, "paths")
     assert isinstance(suite, PathsSuite)
-    assert len(suite.measures) == 23
+    assert len(suite.measures) == 24
     drivers = [target for target in suite.targets if target.arms[0] not in ("journal", "cache")]
     assert {
         target.name: target.at_least or target.added_latency_at_most_us for target in drivers
@@ -123,9 +123,9 @@ def test_the_write_paths_are_judged_by_what_they_were_made_for() -> None:
         ("16k-randwrite-uniform", "cache", "direct"): 0.9,
         ("4k-burst", "journal", "direct"): 5,
         ("4k-burst", "cache", "direct"): 30,
-        ("4k-write-fsync", "journal", "direct"): 1.2,
-        ("4k-write-fsync", "cache", "direct"): 10,
-        ("4k-write-fsync", "cache", "local"): 0.5,
+        ("4k-append-fsync", "journal", "direct"): 1.2,
+        ("4k-append-fsync", "cache", "direct"): 10,
+        ("4k-append-fsync", "cache", "local"): 0.5,
         ("16k-randwrite-qd64-full", "journal", "direct"): 0.9,
         ("16k-randwrite-qd64-full", "cache", "direct"): 0.9,
         ("rados-writes-per-update", "journal", "direct"): -0.25,

@@ -40,7 +40,8 @@ class FioJob:
 
     `rate_iops` holds each copy back. It makes no open loop: fio takes a latency from when it sends
     an I/O, not from when it was due. A job with `total_bytes` ends when it has moved so many, and
-    warms up nothing; another one runs for `runtime_ms`, or as long as its load says.
+    warms up nothing; another one runs for `runtime_ms`, or as long as its load says. One with a
+    `new_file` creates that file, lets it grow, and removes it.
     """
 
     name: str
@@ -55,6 +56,7 @@ class FioJob:
     flushes_at_end: bool = False
     runtime_ms: int | None = None
     total_bytes: int | None = None
+    new_file: PurePosixPath | None = None
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,9 @@ def _render_job(job: FioJob, *, waits: bool) -> list[str]:
         lines.append("end_fsync=1")
     if job.runtime_ms is not None:
         lines.append(f"runtime={job.runtime_ms}ms")
+    if job.new_file is not None:
+        growing = ["fallocate=none", "create_on_open=1", "unlink=1"]
+        lines += [f"filename={job.new_file}", "offset=0", *growing]
     if job.total_bytes is not None:
         lines += ["time_based=0", "ramp_time=0", "runtime=0", f"io_size={job.total_bytes}"]
     return lines

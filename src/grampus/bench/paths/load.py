@@ -148,7 +148,7 @@ class LoadGenerator:
         load = decide_fio_load(
             target,
             region,
-            [decide_job(measure, timing) for measure in measures],
+            [decide_job(measure, timing, target) for measure in measures],
             ramp_ms=timing.ramp_ms,
             seed=seed,
             timeout_s=decide_timeout_s(measures, timing),
@@ -206,8 +206,11 @@ def decide_fio_load(
     )
 
 
-def decide_job(measure: Measure, timing: Timing) -> FioJob:
-    """The measure as fio's job, named after it."""
+def decide_job(measure: Measure, timing: Timing, target: RbdEngine | Device) -> FioJob:
+    """The measure as fio's job, named after it. One that appends has a file beside the target."""
+    new_file = None
+    if measure.appends and isinstance(target, Device):
+        new_file = target.path.with_name(f"{measure.name}.data")
     return FioJob(
         measure.name,
         measure.pattern,
@@ -217,6 +220,7 @@ def decide_job(measure: Measure, timing: Timing) -> FioJob:
         fsync_every=1 if measure.fsync else None,
         runtime_ms=timing.runtime_of(measure),
         total_bytes=measure.total_bytes,
+        new_file=new_file,
     )
 
 

@@ -48,7 +48,9 @@ class Measure(Frozen):
     paths' file systems, `transport` on the memory device. A `sustained` one runs for the scale's
     `sustained_ms`; one with `total_bytes` until it has written them. `after` names the measure
     that it follows without a pause: what that one has left in journals and caches is a part of
-    it. `zipf` skews the offsets (fio's `random_distribution`); without it they are uniform.
+    it. `zipf` skews the offsets (fio's `random_distribution`); without it they are uniform. One
+    that `appends` writes to a new file, which grows: then an fsync is durable on each file system,
+    also on one whose flushes of overwritten data only keep their order (ADR 60).
     """
 
     name: LowerKebab
@@ -63,11 +65,19 @@ class Measure(Frozen):
     total_bytes: SizeBytes | None = None
     after: LowerKebab | None = None
     zipf: Annotated[float, Field(gt=0, le=4)] | None = None
+    appends: bool = False
+
+    @model_validator(mode="after")
+    def _can_append(self) -> Measure:
+        if self.appends and (self.part, self.pattern) != ("file", "write"):
+            raise ValueError("a measure that appends has part: file and pattern: write")
+        return self
 
     @property
     def unit(self) -> UnitName:
         """Sequential loads are told in bytes, random ones in operations."""
-        return "iops" if self.pattern.startswith("rand") else "bytes-per-s"
+        is_counted = self.pattern.startswith("rand") or self.appends
+        return "iops" if is_counted else "bytes-per-s"
 
     @property
     def is_latency_bound(self) -> bool:

@@ -215,7 +215,7 @@ def test_a_volume_of_somebody_else_is_never_touched(world: PathsWorld, name: str
     spec = world.volumes.plan_create(name, "databases", 1)
     theirs = world.volumes.create(spec)
     with pytest.raises(RefusedError) as caught:
-        run(world, measures="4k-write-fsync", arms="direct,journal")
+        run(world, measures="4k-append-fsync", arms="direct,journal")
     assert caught.value.code == "exists"
     assert world.volumes.records == {name: theirs}
     assert name not in world.volumes.deleted

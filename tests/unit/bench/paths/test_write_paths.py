@@ -17,7 +17,7 @@ from tests.unit.bench.paths.test_paths_runner import require_nothing_left, run
 
 MIB = 1024 * 1024
 WRITE_PATHS = ("direct", "journal", "cache", "local")
-FILES = "4k-burst,4k-write-fsync,16k-randwrite-zipf,*-uniform,*-full"
+FILES = "4k-burst,4k-append-fsync,16k-randwrite-zipf,*-uniform,*-full"
 
 
 @pytest.fixture
@@ -78,8 +78,8 @@ def test_each_load_finds_the_volume_at_rest_unless_it_follows_another(world: Pat
     assert sorted(names) == [
         "round-01.journal.16k-randwrite-uniform",
         "round-01.journal.16k-randwrite-zipf",
+        "round-01.journal.4k-append-fsync",
         "round-01.journal.4k-burst",
-        "round-01.journal.4k-write-fsync",
     ]
     (text,) = (text for _, name, text in world.host.fio_jobs if name == names[0])
     jobs = {name: text for _, name, text in world.host.fio_jobs}
