@@ -17,6 +17,14 @@ def _primary(world: ReplicaWorld) -> None:
     world.commit(transactions=3)
 
 
+def _old_primary(world: ReplicaWorld) -> None:
+    """As an earlier release made it: with a journal, and the log inside the file system."""
+    _primary(world)
+    record = world.service().get("demo")
+    changed = record.spec.model_copy(update={"write_path": "journal"})
+    world.service().operations.records.change("demo", spec=changed)
+
+
 def _with_replica(world: ReplicaWorld) -> None:
     _primary(world)
     world.add(host="h2")
@@ -59,6 +67,14 @@ def _end_endpoint(world: ReplicaWorld) -> None:
 
 REPLICA_CASES: list[Case] = [
     make_case("replica-add", _primary, lambda w: w.add(), "gone", make=ReplicaWorld),
+    make_case(
+        "replica-add-copied",
+        _old_primary,
+        lambda w: w.add(external_log=True),
+        "gone",
+        kind="replica-add",
+        make=ReplicaWorld,
+    ),
     make_case(
         "replica-add-at-ports",
         _primary,

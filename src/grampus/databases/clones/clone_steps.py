@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from pydantic import ConfigDict
 
 from grampus.core.models import Model
-from grampus.databases.clones.copied_files import CopiedFiles
+from grampus.core.units import format_bytes
 from grampus.databases.creating import copied_steps
 from grampus.databases.database_work import DatabaseWork, discard
 from grampus.databases.kinds import DatabaseOperation, new_identity
@@ -49,7 +51,7 @@ def clone_steps(ports: StepPorts, order: CloneOrder) -> list[Step]:
     )
     fill, meanwhile = [clone], []
     if order.copies_files:
-        fill = CopiedFiles(ports, order.spec, order.source).steps(source)
+        fill = _copying_steps(ports, order)
     if order.takes_snapshot:
         take = Step(
             "snapshot",
@@ -65,6 +67,30 @@ def clone_steps(ports: StepPorts, order: CloneOrder) -> list[Step]:
         )
         fill, meanwhile = [take, *fill], [release]
     return copied_steps(ports, order.spec, fill, owner=order.owner, meanwhile=meanwhile)
+
+
+def _copying_steps(ports: StepPorts, order: CloneOrder) -> list[Step]:
+    """The volume of the copy, with the files on it, attached to its host."""
+    copied_files = import_module("grampus.databases.clones.copied_files")  # few clones need it
+    copying = copied_files.CopiedFiles(ports, order.spec, order.source)
+    source, spec, work = order.database, order.spec, DatabaseWork(ports, order.spec)
+    return [
+        Step(
+            "files-volume",
+            f"Clone the volume of {source} as {copying.name}, to copy its files",
+            copying.clone,
+            copying.remove_clone,
+        ),
+        Step(
+            "volume",
+            f"Create a volume of {format_bytes(spec.size_bytes)} with an external log in pool "
+            f"{spec.pool}",
+            work.create_volume,
+            work.remove_volume,
+        ),
+        Step("copy-files", f"Copy the files of {source}", copying.copy, copying.detach),
+        Step("files-volume-away", f"Remove the volume {copying.name}", copying.remove_clone),
+    ]
 
 
 def _flatten_steps(ports: StepPorts, order: FlattenOrder) -> list[Step]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from grampus.core.errors import RefusedError, not_found
 from grampus.databases.clones.clone_steps import CLONE, FLATTEN, CloneOrder, FlattenOrder
-from grampus.databases.clones.copied_files import decide_new_layout
 from grampus.databases.clones.decide_clone import (
     CloneRequest,
     decide_clone_request,
+    decide_new_layout,
     decide_snapshot_name,
     require_depth,
 )

@@ -1,4 +1,4 @@
-"""Files of a database copied to a volume of another layout, as steps of a clone.
+"""Files of a database copied to a volume of another layout, for the steps of a clone.
 
 Where the log of a file system is, is settled when it is made (ADR 60). So a database of an earlier
 release gets an external log by a copy of its files: a clone of its volume is mounted beside a new
@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import contextlib
 
-from grampus.core.errors import NotFoundError, RefusedError
+from grampus.core.errors import NotFoundError
 from grampus.core.names import MAX_NAME_LENGTH
 from grampus.core.units import format_bytes
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
-from grampus.state.operations import Step
-from grampus.volumes.decide_external_log import decide_external_log
 from grampus.volumes.decide_identity import is_same_volume
 from grampus.volumes.model import CloneSource, VolumeSpec
 
@@ -34,27 +32,6 @@ while kill -0 "$copy" 2> /dev/null; do
 done
 wait "$copy"
 """
-
-
-def decide_new_layout(spec: DatabaseSpec, source: DatabaseSpec) -> DatabaseSpec:
-    """The copy of `source`, as it is planned, with an external log. Pure.
-
-    Raises RefusedError with code `external-log` when it cannot have one, or `source` has one.
-    """
-    if source.external_log_bytes is not None:
-        raise RefusedError(
-            f"The volume of {source.name} has an external log already.",
-            "Remove --external-log: the clone has one, too.",
-            code="external-log",
-        )
-    log_bytes = decide_external_log(spec.write_path, spec.size_bytes)
-    if log_bytes is None:
-        raise RefusedError(
-            f"An external log gains nothing with the write path {spec.write_path}.",
-            "Choose the write path journal or cache, or remove --external-log.",
-            code="external-log",
-        )
-    return spec.model_copy(update={"external_log_bytes": log_bytes})
 
 
 def name_of_files(database: str) -> str:
@@ -80,36 +57,20 @@ class CopiedFiles:
         self._source = source
         self._work = DatabaseWork(ports, spec)
 
-    def steps(self, database: str) -> list[Step]:
-        """The volume of the copy, with the files of `database` on it, attached to its host."""
-        spec, files = self._spec, self._files().name
-        return [
-            Step(
-                "files-volume",
-                f"Clone the volume of {database} as {files}, to copy its files",
-                self.clone,
-                self.remove_clone,
-            ),
-            Step(
-                "volume",
-                f"Create a volume of {format_bytes(spec.size_bytes)} with an external log in pool "
-                f"{spec.pool}",
-                self._work.create_volume,
-                self._work.remove_volume,
-            ),
-            Step("copy-files", f"Copy the files of {database}", self.copy, self.detach),
-            Step("files-volume-away", f"Remove the volume {files}", self.remove_clone),
-        ]
+    @property
+    def name(self) -> str:
+        """The volume with the files."""
+        return name_of_files(self._spec.name)
 
     def clone(self) -> None:
         self._ports.volumes.ensure_cloned(self._files(), self._source)
 
     def copy(self) -> None:
         volumes, spec = self._ports.volumes, self._spec
-        files = volumes.ensure_attached(self._files().name, spec.host)
+        files = volumes.ensure_attached(self.name, spec.host)
         target = volumes.ensure_attached(spec.name, spec.host)
         self._copy(files.mount_path, target.mount_path)
-        volumes.ensure_detached(self._files().name)
+        volumes.ensure_detached(self.name)
 
     def _copy(self, source: str, target: str) -> None:
         argv = ["sh", "-c", COPY_FILES, "copy-files", source, target]
@@ -128,14 +89,13 @@ class CopiedFiles:
                     self._ports.volumes.ensure_detached(meant.name)
 
     def remove_clone(self) -> None:
-        self._ports.volumes.ensure_absent(self._files().name, self._files())
+        self._ports.volumes.ensure_absent(self.name, self._files())
 
     def _files(self) -> VolumeSpec:
-        name = name_of_files(self._spec.name)
         return VolumeSpec(
-            name=name,
+            name=self.name,
             pool=self._source.pool,
-            image=name,
+            image=self.name,
             size_bytes=self._spec.size_bytes,
             encryption=self._spec.encryption,
             identity=self._ports.identity,

@@ -13,6 +13,7 @@ from grampus.databases.clones.decide_golden import GOLDEN_PREFIX
 from grampus.databases.database_work import IMAGE_PREFIX
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.request import CreateRequest
+from grampus.volumes.decide_external_log import decide_external_log
 from grampus.volumes.model import CloneSource, WritePath
 
 # A read of what was never written goes through every image below it, one after the other.
@@ -68,6 +69,27 @@ def decide_clone_request(
         max_lag_ms=request.max_lag_ms or kept_ms,
         journal_memory_bytes=request.journal_memory_bytes or kept_bytes,
     )
+
+
+def decide_new_layout(spec: DatabaseSpec, source: DatabaseSpec) -> DatabaseSpec:
+    """The copy of `source`, as it is planned, with an external log. Pure.
+
+    Raises RefusedError with code `external-log` when it cannot have one, or `source` has one.
+    """
+    if source.external_log_bytes is not None:
+        raise RefusedError(
+            f"The volume of {source.name} has an external log already.",
+            "Remove --external-log: the clone has one, too.",
+            code="external-log",
+        )
+    log_bytes = decide_external_log(spec.write_path, spec.size_bytes)
+    if log_bytes is None:
+        raise RefusedError(
+            f"An external log gains nothing with the write path {spec.write_path}.",
+            "Choose the write path journal or cache, or remove --external-log.",
+            code="external-log",
+        )
+    return spec.model_copy(update={"external_log_bytes": log_bytes})
 
 
 def require_depth(source: str, depth: int) -> None:
