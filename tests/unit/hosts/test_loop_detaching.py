@@ -1,4 +1,4 @@
-"""Loop devices are detached while they are what was found, by the script and by ourselves."""
+"""Loop devices are detached while they are what was found (INV-99)."""
 
 from __future__ import annotations
 
