@@ -392,4 +392,4 @@ class FakeLabFleet(FakeFleet):
     lab_host = FakeFleet.host
 
     def is_reachable(self, name: str) -> bool:
-        return self.by_name[name].state == "up"
+        return bool(self.by_name[name].state == "up")

@@ -113,7 +113,7 @@ def clients(lab: CommandLine, request: pytest.FixtureRequest) -> Iterator[Client
 
 def other_host(lab: CommandLine) -> str:
     here = lab.json("db", "show", NAME)["host"]
-    hosts = [host["name"] for host in lab.json("lab", "status")["hosts"]]
+    hosts: list[str] = [host["name"] for host in lab.json("lab", "status")["hosts"]]
     return next(host for host in hosts if host != here)
 
 

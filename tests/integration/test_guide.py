@@ -21,9 +21,9 @@ from tests.system.lab_machine import LabMachine, remove_pool
 pytestmark = [pytest.mark.integration, pytest.mark.exhaustive, pytest.mark.timeout(1800)]
 
 PAGES = {
-    file.stem: page
+    file.stem: parsed
     for file in sorted((CHECKOUT / "docs" / "guide").glob("*.md"))
-    if (page := parse_page(file.read_text(encoding="utf-8"))) is not None
+    if (parsed := parse_page(file.read_text(encoding="utf-8"))) is not None
 }
 
 

@@ -126,12 +126,12 @@ class HostDisk:
         files = {(status.st_dev, status.st_ino) for status in statuses}
 
         def are_detached() -> bool:
-            left = {
-                loop.device
+            left = [
+                loop
                 for loop in observe_attached_loops()
                 if loop.file_id in files or any(is_still(loop, other) for other in others)
-            }
-            ensure_no_loop_devices_below(self.directory, files=(), devices=left)
+            ]
+            ensure_no_loop_devices_below(self.directory, files=(), known=left)
             return not left
 
         wait_for(are_detached, f"the loop devices over {self.directory} to be detached")

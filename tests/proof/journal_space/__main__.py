@@ -76,7 +76,8 @@ def measure(command_line: CommandLine, volumes: int, load_s: int, rate: int) -> 
         say(f"{moment}: {max(sample.pairs.values())} pairs at most.")
         return sample
 
-    before, during = look("before"), []
+    before = look("before")
+    during: list[Sample] = []
     # Into a file: fio says more than a pipe holds, and nobody reads until it has ended.
     with (DIRECTORY / "fio.json").open("w+", encoding="utf-8") as told:
         process = start_load(machine, directories, load_s, rate, told)
