@@ -66,9 +66,9 @@ def db_clone(
 ) -> None:
     """Create a writable copy of a database in seconds, at any size.
 
-    The copy shares data with the source until one of them changes the data. The copy has its own
-    name, address, certificates and passwords of Grampus's accounts. It has the same users as the
-    source.
+    The copy shares data with the source until one of them changes the data. With --external-log, it
+    shares nothing, and copying the files takes time. The copy has its own name, address,
+    certificates and passwords of Grampus's accounts. It has the same users as the source.
     """
     path, bounds = parse_write_options(write_path, max_lag, journal_memory)
     request = CloneRequest(

@@ -95,7 +95,7 @@ def replica_add(
     """Create a read replica from a thin clone of a database, in seconds at any size.
 
     The replica has its own address, server id and passwords. It refuses every write, and follows
-    the primary over TLS.
+    the primary over TLS. With --external-log, copying the files takes time.
     """
     request = ReplicaRequest(
         primary=primary,
@@ -237,6 +237,7 @@ def replica_promote(
         view = databases.show(name)
         events = databases.operations.records.promoted_events(view.record)
         held = session.cluster().observe_pool(view.record.spec.pool).copies
+        shares = databases.operations.volumes.needs_flattening(name)
     kept = "" if held > 1 else f"\nWarning: {_explain_one_copy(name)}"
     make_output(output_format).text(
         {
@@ -246,9 +247,15 @@ def replica_promote(
             "events": events.model_dump(mode="json", exclude={"filled"}),
         },
         f"The database '{name}' is independent of '{primary}' and accepts writes at "
-        f"{_address(view)}.\nIts volume still shares data with the volume of '{primary}'. "
-        f"`grampus db flatten {name}` makes the volume "
-        f"independent.{_explain_events(primary, events)}{kept}",
+        f"{_address(view)}.{_explain_sharing(name, primary) if shares else ''}"
+        f"{_explain_events(primary, events)}{kept}",
+    )
+
+
+def _explain_sharing(name: str, primary: str) -> str:
+    return (
+        f"\nIts volume still shares data with the volume of '{primary}'. "
+        f"`grampus db flatten {name}` makes the volume independent."
     )
 
 

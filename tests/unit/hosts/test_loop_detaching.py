@@ -53,7 +53,7 @@ class LoopIoctls:
         ("7", 8, 0, 0),  # another file
         ("", None, 0, 1),  # an older kernel
         ("7", None, 0, 0),
-        ("7", 7, errno.ENXIO, 0),  # it has let go by itself
+        ("7", 7, errno.ENXIO, 0),  # detached by the kernel
     ],
 )
 def test_the_script_detaches_what_was_listed_alone(

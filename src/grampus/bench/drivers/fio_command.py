@@ -104,7 +104,7 @@ def render_fio_jobs(load: FioLoad) -> str:
     if load.log_prefix is not None:
         lines += [f"write_iops_log={load.log_prefix}", "log_avg_msec=1000", "log_unix_epoch=1"]
     for job in load.jobs:
-        lines += _render_job(job, waits=not load.at_once)
+        lines += _render_job(job, load.target, waits=not load.at_once)
     return "\n".join([*lines, ""])
 
 
@@ -136,7 +136,7 @@ def iops_logs(load: FioLoad) -> dict[str, tuple[PurePosixPath, ...]]:
 
 def _render_target(target: RbdEngine | Device) -> list[str]:
     if isinstance(target, Device):
-        return ["ioengine=libaio", f"filename={target.path}", "direct=1"]
+        return ["ioengine=libaio", "direct=1"]
     return [
         "ioengine=rbd",
         f"clientname={target.user}",
@@ -145,7 +145,7 @@ def _render_target(target: RbdEngine | Device) -> list[str]:
     ]
 
 
-def _render_job(job: FioJob, *, waits: bool) -> list[str]:
+def _render_job(job: FioJob, target: RbdEngine | Device, *, waits: bool) -> list[str]:
     lines = [
         f"[{job.name}]",
         f"rw={job.pattern}",
@@ -153,6 +153,11 @@ def _render_job(job: FioJob, *, waits: bool) -> list[str]:
         f"iodepth={job.depth}",
         f"numjobs={job.copies}",
     ]
+    if isinstance(target, Device):
+        # Not in the global section: a job that names another file would use both (fio 3.41).
+        lines.append(f"filename={job.new_file or target.path}")
+    if job.new_file is not None:
+        lines += ["fallocate=none", "create_on_open=1", "unlink=1"]
     if waits:
         lines.append("stonewall")
     if job.read_percent is not None:
@@ -167,9 +172,6 @@ def _render_job(job: FioJob, *, waits: bool) -> list[str]:
         lines.append("end_fsync=1")
     if job.runtime_ms is not None:
         lines.append(f"runtime={job.runtime_ms}ms")
-    if job.new_file is not None:
-        growing = ["fallocate=none", "create_on_open=1", "unlink=1"]
-        lines += [f"filename={job.new_file}", "offset=0", *growing]
     if job.total_bytes is not None:
         lines += ["time_based=0", "ramp_time=0", "runtime=0", f"io_size={job.total_bytes}"]
     return lines

@@ -160,7 +160,7 @@ def test_fios_jobs_wait_for_each_other_unless_they_run_at_once() -> None:
 
 def test_fios_job_file() -> None:
     found = sections(render_fio_jobs(FIO))
-    assert found["global"]["filename"] == "/dev/loop7"
+    assert {found[job.name]["filename"] for job in JOBS} == {"/dev/loop7"}
     assert (found["global"]["direct"], found["global"]["lat_percentiles"]) == ("1", "1")
     assert (found["global"]["runtime"], found["global"]["ramp_time"]) == ("30000ms", "5000ms")
     assert found["mixed"] == {
@@ -168,6 +168,7 @@ def test_fios_job_file() -> None:
         "bs": "16384",
         "iodepth": "32",
         "numjobs": "2",
+        "filename": "/dev/loop7",
         "stonewall": "",
         "rwmixread": "70",
         "rate_iops": "500",

@@ -55,7 +55,8 @@ def test_what_is_appended_goes_to_a_new_file_beside() -> None:
     job = decide_job(appended, Timing(500, 100), FILE)
     assert job.new_file == PurePosixPath("/d/append.data")
     load = decide_fio_load(FILE, Region(0, 4096), [job], timeout_s=60)
-    _, of_job = render_fio_jobs(load).split("[append]")
+    of_all, of_job = render_fio_jobs(load).split("[append]")
+    assert "filename" not in of_all, "it would be written to and removed as well"
     for line in ("filename=/d/append.data", "fallocate=none", "create_on_open=1", "unlink=1"):
         assert line in of_job.splitlines()
 
