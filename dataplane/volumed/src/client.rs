@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 
 use crate::protocol::{PROTOCOL_VERSION, render_request};
+use crate::socket_path::SocketPath;
 
 /// A question got no result.
 #[derive(Debug, Error)]
@@ -57,7 +58,8 @@ pub fn ask(
     arguments: Map<String, Value>,
     patience: Duration,
 ) -> Result<Value, AskError> {
-    let mut stream = UnixStream::connect(path)
+    let mut stream = SocketPath::of(path)
+        .and_then(UnixStream::connect)
         .map_err(|source| AskError::NoDaemon { path: path.to_owned(), source })?;
     let lost = |source| AskError::Lost { path: path.to_owned(), source };
     stream.set_read_timeout(Some(patience)).map_err(lost)?;

@@ -60,6 +60,7 @@ mod shard;
 pub mod signals;
 mod slot_layout;
 pub mod snapshot;
+mod socket_path;
 mod startup_pages;
 pub mod state;
 pub mod volume;

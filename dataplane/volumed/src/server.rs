@@ -19,6 +19,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::protocol::{Command, Refused, parse_request, render_answer};
+use crate::socket_path::SocketPath;
 
 /// What a client may take.
 #[derive(Debug, Clone, Copy)]
@@ -109,11 +110,12 @@ impl ControlSocket {
     /// [`ControlError`].
     pub fn bind(path: &Path) -> Result<Self, ControlError> {
         let refused = |source| ControlError::Io { path: path.to_owned(), source };
+        let reached = SocketPath::of(path).map_err(refused)?;
         match path.symlink_metadata() {
             Ok(found) if !found.file_type().is_socket() => {
                 return Err(ControlError::NotASocket { path: path.to_owned() });
             }
-            Ok(_) if UnixStream::connect(path).is_ok() => {
+            Ok(_) if UnixStream::connect(&reached).is_ok() => {
                 return Err(ControlError::InUse { path: path.to_owned() });
             }
             Ok(_) => std::fs::remove_file(path).map_err(refused)?,
@@ -122,7 +124,7 @@ impl ControlSocket {
         }
         // The mask, not a later chmod: there is no moment at which others could connect.
         let mask_before = rustix::process::umask(Mode::from_raw_mode(0o177));
-        let bound = UnixListener::bind(path);
+        let bound = UnixListener::bind(&reached);
         rustix::process::umask(mask_before);
         Ok(Self { listener: bound.map_err(refused)?, path: path.to_owned() })
     }

@@ -8,7 +8,7 @@
 )]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
@@ -282,6 +282,24 @@ fn only_a_dead_daemons_socket_is_replaced() {
     assert_eq!(std::fs::read(&file).unwrap(), b"precious");
     let nowhere = fixture.directory.path().join("no/such/directory");
     assert!(matches!(ControlSocket::bind(&nowhere), Err(ControlError::Io { .. })));
+}
+
+#[test]
+fn a_socket_may_have_a_path_of_any_length() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut place = directory.path().to_owned();
+    for _ in 0..3 {
+        place.push("x".repeat(100));
+    }
+    std::fs::create_dir_all(&place).unwrap();
+    let path = place.join("control");
+    let socket = ControlSocket::bind(&path).unwrap();
+    assert!(path.symlink_metadata().unwrap().file_type().is_socket());
+    let server = socket.serve(Arc::new(Echo::default()), LIMITS, None).unwrap();
+    assert!(matches!(ControlSocket::bind(&path), Err(ControlError::InUse { .. })));
+    assert_eq!(ask(&path, "status", Map::new(), PATIENCE).unwrap(), json!("Status"));
+    drop(server);
+    assert!(!path.exists());
 }
 
 #[test]

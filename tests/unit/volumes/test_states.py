@@ -96,14 +96,20 @@ class _Daemon(socketserver.StreamRequestHandler):
         self.wfile.write(json.dumps(answer).encode() + b"\n")
 
 
-def test_the_program_asks_all_and_leaves_out_who_gives_no_state(tmp_path: Path) -> None:
+def test_the_program_asks_all_and_leaves_out_who_gives_no_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the path of a socket is longer than its address may be."""
+    place = tmp_path / ("x" * 100)
+    place.mkdir()
+    monkeypatch.chdir(place)
     servers = []
     for name in ("good", "fine", "refuses", "odd", "ends", "hangs"):
-        server = socketserver.ThreadingUnixStreamServer(str(tmp_path / name), _Daemon)
+        server = socketserver.ThreadingUnixStreamServer(name, _Daemon)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         servers.append(server)
-    sockets = [str(tmp_path / name) for name in ("good", "fine", "refuses", "odd", "ends")]
-    sockets += [str(tmp_path / "hangs"), str(tmp_path / "absent"), "/" + "x" * 200]
+    sockets = [str(place / name) for name in ("good", "fine", "refuses", "odd", "ends")]
+    sockets += [str(place / "hangs"), str(place / "absent"), "/" + "x" * 200]
     done = subprocess.run(
         [sys.executable, "-c", ASK_STATES, "0.5", "2"],
         input=json.dumps(sockets),

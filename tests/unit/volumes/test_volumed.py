@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -15,7 +14,6 @@ from grampus.volumes.drivers.table import build_drivers
 from grampus.volumes.drivers.volumed import (
     NOT_BUILT,
     VolumedProgram,
-    control_socket,
     explain_probe,
     memory_limit_bytes,
 )
@@ -417,24 +415,6 @@ def test_the_memory_limit_depends_on_no_count_of_cpus() -> None:
     assert limit("journal") == limit("journal", 16 * MIB) == (896 + 512) * MIB
     assert limit("journal", 1024 * MIB) == (896 + 2048) * MIB
     assert limit("cache") == (896 + 512 + 160) * MIB
-
-
-def test_a_socket_path_that_no_socket_can_have_is_refused() -> None:
-    assert len(str(control_socket(PurePosixPath("/" + "x" * 98 + "/image")))) == 107
-    with pytest.raises(GrampusError, match="too long for a socket") as caught:
-        control_socket(PurePosixPath("/" + "x" * 100 + "/image"))
-    assert "2 characters shorter" in caught.value.remedy
-
-
-def test_what_could_not_be_made_for_its_long_path_is_undone(prepared: World) -> None:
-    driver = _driver(prepared)
-    volume = REQUEST.volume.model_copy(update={"name": "x" * 100})
-    request = replace(REQUEST, volume=volume)
-    with pytest.raises(GrampusError) as caught:
-        driver.ensure_mapped(prepared.h1, request)
-    assert caught.value.code == "path-too-long"
-    driver.ensure_unmapped(prepared.h1, request)
-    assert not prepared.h1.daemons
 
 
 def test_program_is_found_only_as_a_file(tmp_path: Path) -> None:

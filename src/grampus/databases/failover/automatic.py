@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from grampus.core.clock import format_duration
@@ -64,13 +64,15 @@ class AutomaticFailovers:
     ) -> list[ControllerEvent]:
         """A look at the hosts, and a failover of each database whose host is lost.
 
-        While a host is suspect, others follow at once, unless `looks_again` is False: one look
-        finds no host lost.
+        While a host is suspect, others follow at once, unless `looks_again` is False. One look
+        alone takes no host for lost, however long it took: the host may have been busy.
 
         Neither failovers nor reports of OSDs hold up the next look: without a leader, MONs answer
         nobody for seconds.
         """
         seen = self._look(operations, SUSPECT_LOOKS if looks_again else 1)
+        if not looks_again:
+            seen = {host: _without_conclusion(found) for host, found in seen.items()}
         events: list[ControllerEvent] = []
         lost: dict[str, SeenHost] = {}
         for found in seen.values():
@@ -149,6 +151,13 @@ def take_over(failovers: DatabaseFailovers, name: str, state: HostState, now: da
     except GrampusError as error:
         outcome = error
     return Takeover(outcome, now, state.lasted_s)
+
+
+def _without_conclusion(found: SeenHost) -> SeenHost:
+    """The same host, suspect where it would be lost."""
+    if decide_host_action(found.state) != "move":
+        return found
+    return replace(found, state=replace(found.state, name="host-suspect"))
 
 
 def _shall_run(record: DatabaseRecord) -> bool:

@@ -37,8 +37,6 @@ DRAW_DOWN_TIMEOUT_S = 60.0
 CHECK_TIMEOUT_S = 10.0
 # Drawing a journal down, holding requests, the snapshot itself. What is late is not taken.
 SNAPSHOT_TIMEOUT_S = 100.0
-# sockaddr_un(7): 108 bytes with the last NUL.
-MAX_SOCKET_PATH_LENGTH = 107
 # A volumed takes 15 MiB of its own when it is idle, and what its requests need when it is busy, on
 # any number of CPUs (docs/proof/density.md). Being killed for memory would cost the volume, so the
 # limit lies far above: it only keeps a defect from taking the host's memory.
@@ -269,7 +267,7 @@ class Volumed:
     ) -> CommandResult:
         # A path that no socket can have is nobody's, and refused as one is made: whoever undoes
         # that finds no daemon here.
-        argv = [str(self._program.path(host)), "ctl", "--socket", str(socket_path(file))]
+        argv = [str(self._program.path(host)), "ctl", "--socket", str(control_socket(file))]
         # timeout(1) ends it on the host too, with code 124.
         limited = ["timeout", f"{timeout_s:g}", *argv, *command]
         return host.run(limited, check=check, timeout_s=timeout_s + 10)
@@ -291,25 +289,12 @@ def classify_answer(returncode: int, said: str) -> ClientAnswer:
     return ClientAnswer()
 
 
-def socket_path(file: PurePosixPath) -> PurePosixPath:
-    """The control socket of the volumed that exports `file`, however long its path is."""
-    return file.parent / "control"
-
-
 def control_socket(file: PurePosixPath) -> PurePosixPath:
     """The control socket of the volumed that exports `file`.
 
-    Raises GrampusError when its path is longer than a socket's may be.
+    Its path may be longer than a socket's address: whoever connects opens its directory first.
     """
-    socket = socket_path(file)
-    if len(str(socket)) > MAX_SOCKET_PATH_LENGTH:
-        raise GrampusError(
-            f"The path {socket} is too long for a socket.",
-            "Choose a GRAMPUS_HOME, or a name, that is "
-            f"{len(str(socket)) - MAX_SOCKET_PATH_LENGTH} characters shorter.",
-            code="path-too-long",
-        )
-    return socket
+    return file.parent / "control"
 
 
 def _exchange_failed(daemon: str, host: Host, result: CommandResult) -> GrampusError:

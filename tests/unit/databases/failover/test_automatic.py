@@ -303,19 +303,32 @@ def test_a_look_at_a_host_that_stays_suspect_ends(
     assert controller.begun == []
 
 
-def test_one_look_alone_moves_nothing(world: FailoverWorld) -> None:
-    """That of `serve --once`."""
+@pytest.mark.parametrize("look_s", [0.0, LOST_AFTER_S, 60.0])
+def test_one_look_alone_moves_nothing(
+    look_s: float, world: FailoverWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of `serve --once`, also on a machine so busy that the look takes long."""
     world.lose()
+    look_for = HostWatch._look_for
+
+    def slowly(watch: HostWatch, host: str, databases: Sequence[str]) -> HostSight:
+        world.clock.sleep(look_s)
+        return look_for(watch, host, databases)
+
+    monkeypatch.setattr(HostWatch, "_look_for", slowly)
     begun: list[str] = []
 
     def begin(lost: Mapping[str, SeenHost]) -> dict[str, Takeover]:
         begun.extend(lost)
         return {}
 
+    def report(lost: Mapping[str, HostState]) -> None:
+        begun.extend(lost)
+
     failovers = AutomaticFailovers()
-    failovers.run(world.service().operations, begin, lambda _: None, looks_again=False)
-    assert begun == []
-    assert world.clock.monotonic_s() == 0
+    events = failovers.run(world.service().operations, begin, report, looks_again=False)
+    assert (begun, events) == ([], [])
+    assert world.clock.monotonic_s() == look_s
 
 
 def _keep_waiting(
