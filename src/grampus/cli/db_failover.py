@@ -96,8 +96,10 @@ def _sentences(done: FailedOver, status: str) -> list[str]:
             "There were no copies of the certificates, so the server has new ones. Give the "
             "new authority to the clients (`ssl-ca` in the option file)."
         )
-    lines.append(
-        f"{former} cannot write to the database any more. Grampus removes the remains on "
-        f"{former} once {former} is back."
+    remains = (
+        f"The remains on {former} were removed."
+        if done.is_cleared
+        else f"Grampus removes the remains on {former} once {former} is back."
     )
+    lines.append(f"{former} cannot write to the database any more. {remains}")
     return lines

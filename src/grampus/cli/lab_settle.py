@@ -42,6 +42,6 @@ def stop_databases(session: Session) -> None:
     fleet, volumes = session.fleet(), session.volumes()
     for record in volumes.all():
         # A fenced volume is attached nowhere, and yet has a dead mount where it was.
-        volumes.ensure_fenced_cleared(record.spec.name)
+        volumes.takeovers.ensure_cleared(record.spec.name)
         if record.host is not None and fleet.is_reachable(record.host):
             volumes.ensure_detached(record.spec.name)

@@ -200,6 +200,7 @@ def volume_attach(
     with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
         _require_free_of_database(session, name, to_host=host)
         volumes.ensure_attached(name, host, driver=asked_driver, transport=asked_transport)
+        volumes.takeovers.ensure_cleared(name)
         record = volumes.get(name)
     make_output(output_format).details(volume_document(record), details_of_record(record))
 

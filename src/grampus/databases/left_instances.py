@@ -51,7 +51,7 @@ def clear_left(ports: StepPorts, left: LeftInstance) -> Sentences:
             (f"The remains of the database {name} on {host_name} could not be removed: {error}")
         ]
     ports.records.remove_left(left)
-    return [f"{host_name} is back. The remains of the database {name} there were removed."]
+    return [f"The remains of the database {name} on {host_name} were removed."]
 
 
 def silence_cut_off(ports: StepPorts) -> Sentences:

@@ -51,6 +51,7 @@ from grampus.volumes.model import (
     Attachment,
     DriverName,
     EncryptionName,
+    FencedAttachment,
     TransportName,
     VolumeRecord,
     VolumeSpec,
@@ -132,7 +133,6 @@ class Attacher:
         current = self.observe_attachment(record)
         if current is not None:
             require_as_asked(name, current, asked, transport)
-            self._clear_fenced(record, None)
             return current
         journal = self.observe_journal(record.spec)
         require_log_at_hand(record, host, is_unapplied=journal.is_unapplied)
@@ -144,7 +144,7 @@ class Attacher:
         self._runner.propose(
             lambda: attach_titles(record, target, drivers, is_unapplied=is_unapplied)
         )
-        record = self._clear_fenced(record, target)
+        record = self._clear_target(record, target)
         if record.host is None:
             # The intent first: whoever finds it half done knows where to clear up.
             record = record.model_copy(update={"host": host})
@@ -202,7 +202,7 @@ class Attacher:
         if record is None:
             return
         self._runner.propose(lambda: detach_titles(self._records.get(name), self._fleet))
-        record = self._clear_fenced(record, None)
+        record = self.clear_all_fenced(record)
         if record.host is None:
             self._drop_drained_log(record)
             return
@@ -225,18 +225,12 @@ class Attacher:
         if was_alive and record.spec.write_path != "direct" and not leaves_journal:
             self._note_undrained(record.spec)
 
-    def ensure_fenced_cleared(self, name: str) -> None:
-        """Clear what fences left wherever it can be done now; what cannot is noted and stays."""
-        record = self._records.find(name)
-        if record is not None:
-            self._clear_fenced(record, None)
-
     def require_cleared(self, name: str) -> None:
         """Clear what fences left. Raises HostUnreachableError when a host of it is away."""
         record = self._records.find(name)
         if record is None or not record.fenced:
             return
-        for left in self._clear_fenced(record, None).fenced:
+        for left in self.clear_all_fenced(record).fenced:
             raise HostUnreachableError(
                 f"The host {left.host} cannot be reached, and still has remains of the volume "
                 f"'{name}' from before the fence.",
@@ -399,31 +393,53 @@ class Attacher:
         if record.spec.encryption is not None:
             ensure_key_absent(host, self._tag, record.spec.name)
 
-    def _clear_fenced(self, record: VolumeRecord, target: Host | None) -> VolumeRecord:
-        """Clear what fences left on `target`, and on every other host where it can be done now."""
+    def clear_fenced(
+        self, record: VolumeRecord, host: Host, left: FencedAttachment, *, busy_timeout_s: float
+    ) -> None:
+        """As `clear`, of what a fence left on `host`."""
+        drivers = self.drivers_of(left.driver)
+        for driver in drivers:
+            # Nothing of it can reach the image. Asked to end, it would wait for whoever still has
+            # files of the volume open, such as a server that writes nothing and notices nothing.
+            daemon = driver.daemon(self._request(record))
+            if daemon is not None:
+                host.ensure_daemon_absent(daemon, kill=True)
+        self.clear(record, host, drivers, busy_timeout_s=busy_timeout_s)
+
+    def _clear_target(self, record: VolumeRecord, target: Host) -> VolumeRecord:
+        """Clear what fences left on the host that the volume is attached to next.
+
+        Users of the volume do not wait for what is left elsewhere: `clear_all_fenced`.
+        """
+        for left in record.fenced:
+            if left.host == target.name and self._fleet.reaches_cluster(left.host):
+                self.clear_fenced(record, target, left, busy_timeout_s=BUSY_TIMEOUT_S)
+                record = self._without(record, left)
+        return record
+
+    def clear_all_fenced(self, record: VolumeRecord) -> VolumeRecord:
+        """Clear what fences left on each host where it can be done now.
+
+        What cannot be cleared does no harm there, and is said: the next detach tries again.
+        """
         if record.fenced:
             self._runner.propose(lambda: fenced_titles(record))
         for left in record.fenced:
             if not self._fleet.reaches_cluster(left.host):  # it would not be unmounted for minutes
                 continue
-            host = self._fleet.host(left.host)
-            is_target = target is not None and target.name == left.host
             try:
-                # Users of the volume wait for its attachment, not for what is left elsewhere.
-                busy_timeout_s = BUSY_TIMEOUT_S if is_target else 0
-                drivers = self.drivers_of(left.driver)
-                self.clear(record, host, drivers, busy_timeout_s=busy_timeout_s)
+                self.clear_fenced(record, self._fleet.host(left.host), left, busy_timeout_s=0)
             except GrampusError as error:
-                if is_target:
-                    raise
-                # It can do no harm there: the next attach or detach tries again.
                 self._progress.note(
                     f"The remains on {left.host} from before the fence are kept: {error.problem}"
                 )
-                continue
-            kept = tuple(other for other in record.fenced if other != left)
-            record = self._put(record.model_copy(update={"fenced": kept}))
+            else:
+                record = self._without(record, left)
         return record
+
+    def _without(self, record: VolumeRecord, left: FencedAttachment) -> VolumeRecord:
+        kept = tuple(other for other in record.fenced if other != left)
+        return self._put(record.model_copy(update={"fenced": kept}))
 
     def _fence_dead_client(self, record: VolumeRecord) -> None:
         # A client that was killed keeps its watch, and with it the exclusive lock, for 30 s. Its

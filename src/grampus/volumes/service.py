@@ -381,8 +381,8 @@ class VolumeService:
         """The volume as a mounted file system on `host`, through `driver` if one is asked for.
 
         A `transport` other than None asks for volumed. A volume never used gets its file system
-        here. What is left of an attachment that died
-        (driver killed, machine rebooted) is cleared away first. Raises NotFoundError,
+        here. What is left on the host of an attachment that died (driver killed, machine rebooted)
+        or was fenced is cleared away first. Raises NotFoundError,
         RefusedError when it is attached to another host, with code `unapplied-journal` or
         `write-path` when the driver asked for leaves out its journal, and with `local-log` when
         only another host's log makes it whole, HostUnreachableError.
@@ -423,13 +423,6 @@ class VolumeService:
         if self.find(name) is not None:
             with self.operations.locked(name):
                 self._attacher.detach(name)
-
-    def ensure_fenced_cleared(self, name: str) -> None:
-        """Clear away what fences left on hosts that can be reached; what stays is said."""
-        record = self.find(name)
-        if record is not None and record.fenced:
-            with self.operations.locked(name):
-                self._attacher.ensure_fenced_cleared(name)
 
     def ensure_absent(self, name: str, meant: VolumeSpec | None = None) -> None:
         """As `Creating.ensure_absent`. Raises RefusedError with code `has-clones`."""

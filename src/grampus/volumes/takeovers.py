@@ -127,7 +127,7 @@ class Takeovers:
         record = self._records.find(name)
         if record is not None and record.fenced:
             with self._operations.locked(name):
-                self._attacher.ensure_fenced_cleared(name)
+                self._attacher.clear_all_fenced(self._records.get(name))
 
     def ensure_left_cleared(self, volume: VolumeRecord, host: str) -> bool:
         """Clear on `host` what a fence left of a volume that is gone by now; whether all is.
@@ -139,8 +139,7 @@ class Takeovers:
             if left.host != host:
                 continue
             try:
-                drivers = self._attacher.drivers_of(left.driver)
-                self._attacher.clear(volume, place, drivers, busy_timeout_s=0)
+                self._attacher.clear_fenced(volume, place, left, busy_timeout_s=0)
             except GrampusError as error:
                 self._progress.note(
                     f"The remains on {host} from before the fence are kept: {error.problem}"

@@ -99,24 +99,25 @@ def test_a_lost_hosts_volume_is_attached_elsewhere_and_cleared_when_it_is_back(
     assert attached.service().get("demo").fenced == ()
 
 
-def test_attaching_where_it_is_attached_already_clears_what_is_left_elsewhere(
-    attached: World,
-) -> None:
+def test_what_is_left_elsewhere_is_cleared_while_it_is_attached(attached: World) -> None:
     attached.cut_off(attached.h1)
     _fence(attached)
-    attachment = attached.attach(host="h2")
+    attached.attach(host="h2")
     attached.h1.up = True
-    assert attached.attach(host="h2") == attachment
+    attached.service().takeovers.ensure_cleared("demo")
     assert MOUNT not in attached.h1.mounts
     assert attached.service().get("demo").fenced == ()
     assert attached.service().is_attached("demo")
 
 
-def test_what_is_left_on_a_host_that_answers_goes_before_the_next_attachment(
-    attached: World,
-) -> None:
+def test_nobody_waits_for_what_is_left_on_a_host_that_answers(attached: World) -> None:
+    """A server there that notices nothing keeps its files open."""
     _fence(attached)
+    asked = len(attached.h1.commands)
     attached.attach(host="h2")
+    assert attached.h1.commands[asked:] == []
+    assert "volumed-demo" in attached.h1.daemons
+    attached.service().takeovers.ensure_cleared("demo")
     assert sorted(attached.h1.daemons) == ["volumed-other"]
     assert attached.service().get("demo").fenced == ()
 
@@ -130,6 +131,7 @@ def test_what_cannot_be_cleared_elsewhere_waits_and_hinders_nothing(attached: Wo
     attached.h1._umount = refuse  # type: ignore[method-assign]
     started_s = attached.clock.monotonic_s()
     attached.attach(host="h2")
+    attached.service().takeovers.ensure_cleared("demo")
     assert attached.clock.monotonic_s() - started_s < BUSY_TIMEOUT_S, "users wait for nothing"
     assert [left.host for left in attached.service().get("demo").fenced] == ["h1"]
     attached.service().ensure_detached("demo")
@@ -239,7 +241,8 @@ def test_a_dry_run_leaves_what_the_fence_left(attached: World) -> None:
     service.ensure_attached("demo", "h2")
     attached.h1.up = True
     before = attached.inventory()
-    assert planned(attached.runner, lambda: service.ensure_attached("demo", "h2")) == [clear]
+    cleared = planned(attached.runner, lambda: service.takeovers.ensure_cleared("demo"))
+    assert cleared == [clear]
     assert attached.inventory() == before
-    service.ensure_attached("demo", "h2")
+    service.takeovers.ensure_cleared("demo")
     assert service.get("demo").fenced == ()

@@ -43,6 +43,31 @@ def test_what_is_left_on_a_host_that_is_cut_from_the_cluster_waits(world: World)
     assert world.service().get("demo").fenced == ()
 
 
+def test_the_driver_of_a_fenced_volume_is_killed_before_anything_waits_for_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may not know of its fence yet, and a server that writes nothing keeps its files open."""
+    world.build_volumed()
+    world.create()
+    world.attach()
+    world.service().takeovers.ensure_fenced("demo", "h1")
+    killed: list[tuple[str, bool]] = []
+    ensure_absent = world.h1.ensure_daemon_absent
+
+    def noted(name: str, *, kill: bool = False) -> None:
+        if not killed:
+            assert [argv for argv in world.h1.commands[asked:] if "umount" in argv] == []
+        killed.append((name, kill))
+        ensure_absent(name, kill=kill)
+
+    monkeypatch.setattr(world.h1, "ensure_daemon_absent", noted)
+    asked = len(world.h1.commands)
+    world.service().takeovers.ensure_cleared("demo")
+    assert killed[0] == ("volumed-demo", True)
+    assert [argv for argv in world.h1.commands[asked:] if "ctl" in argv and "stop" in argv] == []
+    assert world.service().get("demo").fenced == ()
+
+
 def test_from_another_host_than_it_is_on_nothing_is_taken(lost: World) -> None:
     lost.service().takeovers.ensure_fenced("demo", "h2")
     assert lost.service().get("demo").host == "h1"
@@ -79,7 +104,7 @@ def test_killed_while_an_attachment_began_it_is_fenced_all_the_same(world: World
         assert world.service().get("demo").host is None
         assert world.cluster.watchers(IMAGE) == [], f"killed at {point}"
         world.h1.up = True
-        world.service().ensure_fenced_cleared("demo")
+        world.service().takeovers.ensure_cleared("demo")
     assert point > 5
 
 

@@ -410,12 +410,12 @@ def test_fences_are_cleared_where_it_can_be_done_and_what_stays_is_kept(journale
     journaled.attach()
     journaled.service().fence("demo")
     journaled.h1.up = False
-    journaled.service().ensure_fenced_cleared("demo")
+    journaled.service().takeovers.ensure_cleared("demo")
     assert [left.host for left in journaled.service().get("demo").fenced] == ["h1"]
     journaled.h1.up = True
-    journaled.service().ensure_fenced_cleared("demo")
-    journaled.service().ensure_fenced_cleared("demo")
-    journaled.service().ensure_fenced_cleared("none")
+    journaled.service().takeovers.ensure_cleared("demo")
+    journaled.service().takeovers.ensure_cleared("demo")
+    journaled.service().takeovers.ensure_cleared("none")
     record = journaled.service().get("demo")
     assert (record.fenced, record.host) == ((), None)
     assert (journaled.h1.mounts, journaled.h1.loops, journaled.h1.daemons) == ({}, {}, {})

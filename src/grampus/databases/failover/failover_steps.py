@@ -12,13 +12,14 @@ from pathlib import PurePosixPath
 from pydantic import ConfigDict
 
 from grampus.core.clock import format_duration
-from grampus.core.errors import GrampusError, NotFoundError
+from grampus.core.errors import NotFoundError
 from grampus.core.models import Model
 from grampus.databases.database_work import DatabaseWork, discard
 from grampus.databases.host_addresses import on_host_named, silence_server
 from grampus.databases.kept_certificates import place_certificates
 from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.layout import plan_instance
+from grampus.databases.left_instances import clear_left
 from grampus.databases.model import DatabaseSpec, LeftInstance
 from grampus.databases.step_ports import StepPorts
 from grampus.hosts.port import HostUnreachableError
@@ -72,15 +73,13 @@ class FailoverWork:
                 silence_server(self._ports.fleet.host(there.host), there)
 
     def end(self) -> None:
-        """The server there ended; what cannot be ended now is what a lost host leaves."""
-        for there in self._left_behind():
-            if self._ports.fleet.reaches_cluster(there.host):
-                try:
-                    DatabaseWork(self._ports, there).remove_daemons()
-                except GrampusError as error:
-                    self._ports.progress.note(
-                        f"The server on {there.host} is not ended yet: {error.problem}"
-                    )
+        """The server there ended, and all removed that it left. On a host that is lost, or cut from
+        the cluster, a later command does it."""
+        hosts = {there.host for there in self._left_behind()}
+        for left in self._ports.records.all_left():
+            if left.spec.name == self._name and left.spec.host in hosts:
+                for sentence in clear_left(self._ports, left):
+                    self._ports.progress.note(sentence)
 
     def _left_behind(self) -> list[DatabaseSpec]:
         """The database on each host that it leaves, and that can be reached."""
@@ -135,7 +134,7 @@ def _failover_steps(ports: StepPorts, order: FailoverOrder) -> list[Step]:
     ]
     last = [
         Step("metadata", "Record it in the metadata of the image", on_there.write_facts),
-        Step("end", f"End the server on {lost}, if {lost} can be reached", work.end),
+        Step("end", f"Remove the remains on {lost}, if {lost} can be reached", work.end),
     ]
     if not order.running:
         return [*taking, *last]

@@ -37,6 +37,7 @@ class FailedOver:
     former_host: str
     may_lose_ms: int | None  # None: nothing that was acknowledged is lost
     keeps_certificates: bool  # False: no copies were kept, and the server has new ones
+    is_cleared: bool  # nothing of it is left on the former host
     # From the beginning, in order: `fenced`, `attached`, `serving`; none of a stopped database.
     phases_ms: dict[str, int] = field(default_factory=dict)
 
@@ -137,11 +138,13 @@ class DatabaseFailovers:
     def _answer(
         self, order: FailoverOrder, phases_ms: dict[str, int], *, keeps_certificates: bool = True
     ) -> FailedOver:
+        left = {one.key for one in self._operations.records.all_left()}
         return FailedOver(
             record=self._operations.records.get(order.changed.name),
             former_host=order.former_host,
             may_lose_ms=order.may_lose_ms,
             keeps_certificates=keeps_certificates,
+            is_cleared=f"{order.former_host}/{order.changed.name}" not in left,
             phases_ms=phases_ms if order.running else {},
         )
 

@@ -108,7 +108,7 @@ def test_the_old_host_is_cleared_when_it_is_back_and_serves_nothing(world: Failo
     assert "mysqld-demo" in world.hosts["h1"].daemons
     world.find_again()
     (said,) = world.service().converge()
-    assert "h1 is back" in said
+    assert said == "The remains of the database demo on h1 were removed."
     assert "mysqld-demo" not in world.hosts["h1"].daemons
     assert address not in world.hosts["h1"].addresses
     assert [path for path in world.hosts["h1"].files if "demo" in str(path)] == []
