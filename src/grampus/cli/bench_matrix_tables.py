@@ -13,7 +13,7 @@ from grampus.report.matrix.remarks import gather_remarks
 Row = list[str]
 # Columns of figures: what they are called, and where in a cell's document they are.
 _SPREADS = (("queries/s", "queries_per_s"), ("MB/s", "mb_per_s"))
-_SHOWN_PERCENTS = (50, 99, 99.99)
+_SHOWN_PERCENTS = (50, 99)
 _BOUNDS = {
     "exactly": "",
     "about": "about ",
@@ -89,7 +89,7 @@ def cell_table(cells: Sequence[Mapping[str, Any]]) -> tuple[Row, list[Row]]:
     headings = ["cell", "rounds", "tps" if _are_databases(cells) else "ops/s", "lowest to highest"]
     headings += [name for name, _ in spreads]
     has_bottleneck = any(cell["bottleneck"] != "unknown" for cell in cells)
-    headings += ["p50", "p99", "p99.99", *["bottleneck"] * has_bottleneck, "remark"]
+    headings += ["p50", "p99", "highest known", *["bottleneck"] * has_bottleneck, "remark"]
     rows = [
         [
             cell["name"],
@@ -283,7 +283,16 @@ def _show_source(output: Output, source: Mapping[str, Any]) -> None:
 def _percentiles(latency: Mapping[str, Any] | None) -> Row:
     if latency is None:
         return ["-", "-", "-"]
-    return [_latency(one) for one in latency["percentiles"] if one["percent"] in _SHOWN_PERCENTS]
+    known = {one["percent"]: one for one in latency["percentiles"]}
+    shown = [_latency(known[one]) if one in known else "-" for one in _SHOWN_PERCENTS]
+    return [*shown, _highest(known[max(known)]) if known else "-"]
+
+
+def _highest(percentile: Mapping[str, Any]) -> str:
+    """`p99.9 1.84 ms (1.7 to 2.0)`: the highest that its operations support, with its interval."""
+    bounds = (percentile["interval_low_us"], percentile["interval_high_us"])
+    low, high = (format_digits(bound / 1000) for bound in bounds)
+    return f"p{percentile['percent']:g} {_latency(percentile)} ({low} to {high})"
 
 
 def _latency(percentile: Mapping[str, Any]) -> str:

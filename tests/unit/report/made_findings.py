@@ -58,7 +58,7 @@ def seen_by_default(cell: SuiteCell, number: int) -> Seen:
 def figures_of(operations_per_s: float, **changed: Any) -> Figures:
     """Figures with seconds and latencies: 98 of 1 ms, one of 5 and one of 9."""
     content = {
-        "latency": made_latency(*[1000.0] * 98, 5000.0, 9000.0),
+        "latency": made_latency(*[1000.0] * 980, *[5000.0] * 10, *[9000.0] * 10),
         "seconds": made_seconds(operations_per_s),
         "why": made_why("client" if changed.get("client_bound") == "yes" else "osd-device"),
         **changed,

@@ -32,7 +32,6 @@ from grampus.report.matrix.load_curves import decide_load, draw_load_curves
 from grampus.report.matrix.percentile_plots import (
     draw_percentile_plots,
     place_percent,
-    shown_percentiles,
 )
 from grampus.report.matrix.trial_series import (
     SERIES_WIDTH,
@@ -359,17 +358,6 @@ def test_further_dimensions_have_maps_of_their_own() -> None:
 def test_each_further_nine_is_as_far_again() -> None:
     places = [place_percent(percent) for percent in (90, 99, 99.9, 99.99)]
     assert places == pytest.approx([1, 2, 3, 4])
-
-
-@pytest.mark.parametrize(
-    ("operations", "percents"),
-    [(1, []), (10, [50, 90]), (9_999, [50, 90, 99]), (10_000, [50, 90, 99, 99.99])],
-)
-def test_percentiles_beyond_which_nothing_lies_are_not_drawn(
-    operations: int, percents: list[float]
-) -> None:
-    cell = made_cell({"threads": 1}, latency=made_cell_latency(operations))
-    assert [one.percent for one in shown_percentiles(cell)] == percents
 
 
 def test_a_percentile_of_which_bounds_are_known_is_a_bar() -> None:

@@ -293,7 +293,7 @@ def test_a_conclusion_has_our_ratio_its_interval_and_the_published_one() -> None
     )
     (row,) = page_of((run, trials, document)).conclusions
     assert (row.verdict, row.ours, row.published) == ("holds", "2", "33.2")
-    assert row.interval == "1.76 to 2.26"
+    assert row.interval == "1.76 to 2.26 (95%)"
     assert row.claims == ()
 
 
@@ -330,7 +330,7 @@ def test_columns_are_those_that_some_cell_has() -> None:
         "Average ms",
         "p50 ms",
         "p99 ms",
-        "p99.99 ms",
+        "Highest known, ms",
     )
     assert row.figures == (
         "3 of 3",
@@ -340,7 +340,7 @@ def test_columns_are_those_that_some_cell_has() -> None:
         "1.20",
         "1.00",
         "5.00",
-        "0.600 to 56.0",
+        "p99.99: 0.600 to 56.0",
     )
     volume = made_cell({"threads": 1}, queries_per_s=None, mb_per_s=made_spread(12.5))
     assert cell_rows([volume])[0][1:4] == ("Operations/s", "Lowest to highest", "MB/s")

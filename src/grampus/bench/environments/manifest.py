@@ -14,6 +14,8 @@ from grampus.state.runs import Setting
 
 # What they are called, and what each can have on a device of its own.
 _OBJECT_STORES = {"bluestore": ("BlueStore", "WAL and DB"), "filestore": ("FileStore", "journal")}
+# What the cells say themselves: `describe_osds`, `describe_copies`.
+_OF_CELLS = ("media", "pool", "copies")
 # Options of mgr modules can hold passwords and keys: nothing of them is worth that.
 _SECRET_WORDS = ("key", "secret", "password", "passwd", "token", "cert")
 
@@ -56,6 +58,24 @@ def describe_osds(points: Iterable[Point]) -> Setting:
     """The OSDs that cells stand on, which need not be those that the place was made with."""
     kinds = dict.fromkeys(_describe_kind(point) for point in points)
     return Setting(group="Ceph", name="OSDs of the cells", value="; ".join(kinds) or "none")
+
+
+def describe_copies(points: Iterable[Point]) -> Setting:
+    """How the pools of the cells keep data: none is the pool that a place has for databases."""
+    kinds = dict.fromkeys(_describe_copies(point) for point in points)
+    return Setting(group="Ceph", name="copies of the cells", value="; ".join(kinds) or "none")
+
+
+def _describe_copies(point: Point) -> str:
+    if point.erasure_code == "none":
+        return f"{point.copies}, min_size {max(1, point.copies - 1)}"
+    return f"erasure code {point.erasure_code}; of metadata {point.copies}"
+
+
+def without_defaults(place: Iterable[Setting]) -> list[Setting]:
+    """The facts of a place but those that each cell sets for itself: a page of cells with two
+    copies on hard disks would name three copies on flash."""
+    return [one for one in place if one.name not in _OF_CELLS]
 
 
 def _describe_kind(point: Point) -> str:

@@ -17,7 +17,7 @@ from grampus.bench.findings.rounds import (
     varied_names,
     why_no_figure,
 )
-from grampus.bench.latency.histogram import PERCENTS, merge_histograms
+from grampus.bench.latency.histogram import merge_histograms
 from grampus.bench.latency.percentile import Percentile
 from grampus.state.matrix_layers import LAYERS, LayerUse, Why
 from grampus.state.matrix_runs import MatrixRun, Trial
@@ -46,12 +46,16 @@ class Reason:
 
 @dataclass(frozen=True)
 class CellLatency:
-    """Of the merged histograms of so many rounds. `note` says how finely they are known."""
+    """Of the merged histograms of so many rounds. `note` says how finely they are known.
+
+    `percentiles` are those that so many operations support, and `sampled` their intervals.
+    """
 
     rounds: int
     operations: int
     average_us: float | None
     percentiles: tuple[Percentile, ...]
+    sampled: tuple[Percentile, ...]
     note: str
 
 
@@ -261,7 +265,9 @@ def _known(values: Sequence[float | None]) -> list[float]:
 def _merge_latency(measured: Sequence[Round]) -> CellLatency | None:
     known = [one.latency for one in measured if one.latency is not None]
     merged = merge_histograms(known)
-    percentiles = [merged.percentile(percent) for percent in PERCENTS]
+    percents = merged.supported()
+    percentiles = [merged.percentile(percent) for percent in percents]
+    sampled = [merged.sampled(percent) for percent in percents]
     if not merged.operations:
         return None
     return CellLatency(
@@ -269,6 +275,7 @@ def _merge_latency(measured: Sequence[Round]) -> CellLatency | None:
         operations=merged.operations,
         average_us=merged.average_us,
         percentiles=tuple(one for one in percentiles if one is not None),
+        sampled=tuple(one for one in sampled if one is not None),
         note=merged.resolution.note,
     )
 

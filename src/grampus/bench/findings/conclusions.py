@@ -7,11 +7,14 @@ hold one that does not is enough, and of claims of which one must hold none may 
 
 Where any one of several claims of a series would decide, its error of 5% is divided among them. A
 run that is looked at before its last round spends that error over its looks (`looks.py`).
-Series and pairs beside each other are not: each is an experiment of its own, and shown as such.
+Series and pairs beside each other (such as one for each workload) must all hold: that they do needs
+no such division. One that does not is enough against the conclusion, so `no` takes an interval
+whose error is divided by their number.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
@@ -19,7 +22,7 @@ from typing import Literal
 
 from grampus.bench.declared import word_list
 from grampus.bench.findings.comparisons import scale_of
-from grampus.bench.findings.looks import decide_level
+from grampus.bench.findings.looks import ERROR, decide_level
 from grampus.bench.findings.quantities import Pairs, Parts, pair_rounds, take_apart
 from grampus.bench.findings.rounds import (
     CellRounds,
@@ -59,7 +62,7 @@ class Claim:
     """`over` / `under` of one quantity, held against limits; None is no limit on that side.
 
     `what` says of which cells; `reason` is why nothing was compared. `parts` are of a quantity that
-    is divided by another (IOPS per GB).
+    is divided by another (IOPS per GB). `confidence` is that of the interval, over all looks.
     """
 
     what: str
@@ -71,6 +74,7 @@ class Claim:
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
+    confidence: float = 1 - ERROR
     rounds: int = 0
     reason: str | None = None
     parts: Parts | None = None
@@ -105,7 +109,8 @@ class _Compared:
 
     gathered: Mapping[str, CellRounds]
     conclusion: Conclusion
-    error: float  # of all that decides it together
+    error: float  # of all that decides it together, at this look
+    beside: int  # series or pairs beside each other, any of which would refute it
     untestable: str | None  # at this place, whatever was measured
 
 
@@ -118,10 +123,7 @@ def decide_conclusions(
     """
     gathered, error = gather_rounds(run, trials), decide_level(run, trials)
     return [
-        _decide(
-            _Compared(gathered, one, error, one.not_in_labs if run.shape_only else None),
-            compared_cells(suite, scale_of(run), one),
-        )
+        _decide(gathered, error, run.shape_only, one, compared_cells(suite, scale_of(run), one))
         for one in suite.conclusions
     ]
 
@@ -144,8 +146,15 @@ def any_of(truths: Sequence[Truth]) -> Truth:
     return "no" if all(one == "no" for one in truths) else "unknown"
 
 
-def _decide(compared: _Compared, groups: Sequence[Sequence[Cell]]) -> ConclusionFinding:
-    conclusion = compared.conclusion
+def _decide(
+    gathered: Mapping[str, CellRounds],
+    error: float,
+    shape_only: bool,
+    conclusion: Conclusion,
+    groups: Sequence[Sequence[Cell]],
+) -> ConclusionFinding:
+    untestable = conclusion.not_in_labs if shape_only else None
+    compared = _Compared(gathered, conclusion, error, len(groups), untestable)
     if conclusion.test == "ratio":
         decided = [_decide_ratio(compared, conclusion, group) for group in groups]
     elif conclusion.test == "best":
@@ -275,22 +284,31 @@ def _claim(
     pairs = pair_rounds(compared.conclusion.quantity, arm, against)
     if pairs.reason is not None:
         return _untested(over, under, pairs.reason, what)
-    effect = decide_effect(
-        pairs.figures, better="more", level=level, resolution=min(pairs.resolution, 0.99)
-    )
+    effect = _effect(pairs, level)
+    truth = decide_truth(effect, at_least, at_most)
+    if truth == "no" and compared.beside > 1:
+        level /= compared.beside
+        effect = _effect(pairs, level)
+        truth = decide_truth(effect, at_least, at_most)
     return Claim(
         what=what,
         over_cell_id=over.cell_id,
         under_cell_id=under.cell_id,
         at_least=at_least,
         at_most=at_most,
-        truth="unknown" if _too_coarse(pairs, level) else decide_truth(effect, at_least, at_most),
+        truth="unknown" if _too_coarse(pairs, level) else truth,
         ratio=effect.ratio,
         low=effect.low,
         high=effect.high,
+        confidence=1 - ERROR * level / compared.error,
         rounds=effect.rounds,
         parts=take_apart(compared.conclusion.quantity, arm, against),
     )
+
+
+def _effect(pairs: Pairs, level: float) -> Effect:
+    resolution = min(pairs.resolution, 0.99)
+    return decide_effect(pairs.figures, better="more", level=level, resolution=resolution)
 
 
 def decide_truth(effect: Effect, at_least: float | None, at_most: float | None) -> Truth:
@@ -372,7 +390,13 @@ def _render_claim(claim: Claim, ratio: float) -> str:
     if claim.low is None or claim.high is None:
         return f"{claim.what}: {format_digits(ratio)} ({rounds}, no interval{apart})"
     interval = f"{format_digits(claim.low)} to {format_digits(claim.high)}"
-    return f"{claim.what}: {format_digits(ratio)} (95% interval {interval}, {rounds}{apart})"
+    level = describe_confidence(claim.confidence)
+    return f"{claim.what}: {format_digits(ratio)} ({level} interval {interval}, {rounds}{apart})"
+
+
+def describe_confidence(confidence: float) -> str:
+    """As `95%` or `98.3%`: rounded down, so that no interval promises more than it keeps."""
+    return f"{math.floor(confidence * 1000 + 1e-6) / 10:g}%"
 
 
 def _render_parts(parts: Parts) -> str:

@@ -238,7 +238,14 @@ def _latency_document(latency: CellLatency | None) -> dict[str, Any] | None:
         "rounds": latency.rounds,
         "operations": latency.operations,
         "average_us": latency.average_us,
-        "percentiles": [one.to_document() for one in latency.percentiles],
+        "percentiles": [
+            {
+                **one.to_document(),
+                "interval_low_us": by_count.to_document()["low_us"],
+                "interval_high_us": by_count.to_document()["high_us"],
+            }
+            for one, by_count in zip(latency.percentiles, latency.sampled, strict=True)
+        ],
         "note": latency.note,
     }
 

@@ -22,6 +22,9 @@ _QUOTIENTS: Mapping[Quantity, tuple[Quantity, str]] = {
 }
 # Below this share of the divisor's change, on a log scale, a quantity hardly changed beside it.
 _HARDLY = 0.5
+# Of one round. Its rounds tell how much such a figure varies, but of fewer operations it is that of
+# the slowest one, which is the slower the more there are.
+_LEAST_BEYOND = 1
 _PERCENTS: Mapping[Quantity, float] = {"latency-p99": 99.0, "latency-p9999": 99.99}
 
 
@@ -175,8 +178,15 @@ def _read_iops(quantity: Quantity, point: Mapping[str, Value], figures: Figures)
 
 def _read_percentile(one: Round, percent: float) -> QuantityReading:
     percentile = None if one.latency is None else one.latency.percentile(percent)
-    if percentile is None:
+    if one.latency is None or percentile is None:
         return _absent(f"{percent:g}th percentile")
+    if one.latency.beyond(percent) < _LEAST_BEYOND:
+        needed = round(_LEAST_BEYOND * 100 / (100 - percent))
+        return QuantityReading(
+            None,
+            reason=f"A {percent:g}th percentile takes {needed:,} operations in a round, and it "
+            "has fewer.",
+        )
     if not percentile.is_fine:
         # Which bounds, the cells tell: in words they would be others in each round.
         return QuantityReading(

@@ -89,8 +89,11 @@ def _figures(figures: Figures | None) -> dict[str, Value]:
     }
     latency = figures.latency if figures is not None else None
     histogram = None if latency is None else parse_histogram(latency)
+    supported = () if histogram is None else histogram.supported()
     for percent in PERCENTS:
-        known = None if histogram is None else histogram.percentile(percent)
+        known = None
+        if histogram is not None and percent in supported:
+            known = histogram.percentile(percent)
         document = None if known is None else known.to_document()
         name = f"latency_p{percent:g}".replace(".", "")
         found[f"{name}_low_us"] = None if document is None else document["low_us"]

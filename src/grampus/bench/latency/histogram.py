@@ -10,15 +10,19 @@ ranges the operations were: the k-th of all lower ends, and the k-th of all uppe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from grampus.bench.latency.buckets import bucket_of, highest_of, lowest_of, width_of
 from grampus.bench.latency.percentile import FINE, Percentile, describe_latency
 
-# What reports show; the highest latency comes beside them.
+# What reports show, as far as there are operations enough (`supported`).
 PERCENTS = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
+# So many operations must lie beyond a percentile: with fewer it is little but the longest of them,
+# and its interval by order statistics spans half of the tail.
+MIN_BEYOND = 10
+_Z = 1.96  # two-sided, 5%
 NS_PER_US = 1_000
 
 
@@ -107,16 +111,47 @@ class LatencyHistogram:
             return None
         # From the decimal number as it is written: in binary 99.9 / 100 * 1000 is above 999.
         rank = math.ceil(Fraction(str(percent)) * self.operations / 100)
-        firsts = [(first, count) for (first, _), count in self.ranges.items()]
-        lasts = [(last, count) for (_, last), count in self.ranges.items()]
-        low_ns = max(lowest_of(_ranked(firsts, rank)), self.fastest.low_ns)
-        limit_ns = highest_of(_ranked(lasts, rank))
-        high_ns = self.slowest.high_ns if limit_ns is None else limit_ns
-        high_ns = min(high_ns, self.slowest.high_ns)
-        if rank == self.operations:
-            low_ns = max(low_ns, self.slowest.low_ns)
-        if rank == 1:
-            high_ns = min(high_ns, self.fastest.high_ns)
+        return self._between(percent, rank, rank, self.fastest, self.slowest)
+
+    def supported(self, percents: Sequence[float] = PERCENTS) -> tuple[float, ...]:
+        """Those of `percents` beyond which MIN_BEYOND operations lie."""
+        return tuple(one for one in percents if self.beyond(one) >= MIN_BEYOND)
+
+    def beyond(self, percent: float) -> float:
+        """How many operations are expected to be slower than the percentile."""
+        return float(Fraction(str(100)) - Fraction(str(percent))) * self.operations / 100
+
+    def sampled(self, percent: float) -> Percentile | None:
+        """The interval of the percentile, 95%, by the number of operations alone.
+
+        From the ranks that the percentile of what was sampled takes (binomial, by its normal
+        approximation: David and Nagaraja 2003, 7.1). Operations of one moment are slow together,
+        so the true interval may be wider. None of an empty histogram.
+        """
+        if self.fastest is None or self.slowest is None:
+            return None
+        count, share = self.operations, percent / 100
+        around = _Z * math.sqrt(count * share * (1 - share))
+        first = max(1, math.floor(count * share - around))
+        last = min(count, math.ceil(count * share + around))
+        return self._between(percent, first, last, self.fastest, self.slowest)
+
+    def _between(
+        self, percent: float, first: int, last: int, fastest: Span, slowest: Span
+    ) -> Percentile:
+        """The latencies from that of the rank `first` to that of the rank `last`."""
+        low_ns = max(
+            lowest_of(_ranked([(low, count) for (low, _), count in self.ranges.items()], first)),
+            fastest.low_ns,
+        )
+        limit_ns = highest_of(
+            _ranked([(high, count) for (_, high), count in self.ranges.items()], last)
+        )
+        high_ns = slowest.high_ns if limit_ns is None else min(limit_ns, slowest.high_ns)
+        if first == self.operations:
+            low_ns = max(low_ns, slowest.low_ns)
+        if last == 1:
+            high_ns = min(high_ns, fastest.high_ns)
         return Percentile(percent, low_ns=low_ns, high_ns=high_ns)
 
 

@@ -200,5 +200,8 @@ def _result(arm: str, measure: str, rounds: Sequence[Figure]) -> PathsResult:
 
 
 def _percentile_us(histogram: LatencyHistogram, percent: float) -> float | None:
+    """None where too few operations are slower than it, or only bounds are known."""
+    if not histogram.supported((percent,)):
+        return None
     percentile = histogram.percentile(percent)
     return None if percentile is None else percentile.to_document()["latency_us"]

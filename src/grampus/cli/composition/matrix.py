@@ -17,9 +17,11 @@ from grampus.bench.environments.manifest import (
     decide_media,
     describe_components,
     describe_configuration,
+    describe_copies,
     describe_limit,
     describe_osds,
     describe_program,
+    without_defaults,
 )
 from grampus.bench.environments.monitors import HostMonitors
 from grampus.bench.environments.offers import LabFeatures, decide_capabilities
@@ -135,11 +137,11 @@ class LabMatrixFacts:
         host = session.fleet().hosts()[0]
         points = [cell.point for cell in cells]
         found = decide_facts(
-            describe_lab(session, DATABASE_POOL, {}),
+            without_defaults(describe_lab(session, DATABASE_POOL, {})),
             observe_machine(host),
             describe_components(self._versions()),
             describe_program(observe_commit(INSTALLATION.data), is_cgroup_v2=is_cgroup_v2()),
-            [describe_osds(points), describe_layout(spec.other_hosts)],
+            [describe_osds(points), describe_copies(points), describe_layout(spec.other_hosts)],
             [describe_limit(media, block_limit(media, "")) for media in decide_media(points)],
             describe_configuration(session.cluster().query("config", "dump")),
         )

@@ -37,6 +37,9 @@ class FoundPercentile(Found):
     latency_us: float | None
     low_us: float
     high_us: float
+    # By the number of operations; documents of earlier releases have none.
+    interval_low_us: float | None = None
+    interval_high_us: float | None = None
 
 
 class Latency(Found):
@@ -47,6 +50,11 @@ class Latency(Found):
     average_us: float | None
     percentiles: tuple[FoundPercentile, ...]
     note: str
+
+    @property
+    def highest(self) -> FoundPercentile | None:
+        """The highest percentile that there are operations enough for."""
+        return max(self.percentiles, key=lambda one: one.percent, default=None)
 
     def percentile(self, percent: float) -> FoundPercentile | None:
         """The percentile `percent`; None where the document does not have it."""
@@ -132,6 +140,7 @@ class FoundClaim(Found):
     ratio: float | None
     low: float | None
     high: float | None
+    confidence: float = 0.95  # of the interval; documents of earlier releases do not have it
     rounds: int
     reason: str | None
 

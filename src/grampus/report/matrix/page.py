@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -35,6 +36,7 @@ from grampus.report.matrix.source_figures import (
 )
 from grampus.report.matrix.trial_series import CellSeries, draw_series
 from grampus.report.matrix.words import (
+    format_highest,
     format_percentile,
     format_range,
     format_ratio,
@@ -232,7 +234,7 @@ def cell_rows(cells: Sequence[FoundCell]) -> tuple[tuple[str, ...], tuple[CellRo
     rate = "TPS" if cells and all(is_database(c) or c.no_figure for c in cells) else "Operations/s"
     columns = ["Rounds", rate, "Lowest to highest"]
     columns += ["Queries/s"] * has_queries + ["MB/s"] * has_bytes
-    columns += ["Average ms", "p50 ms", "p99 ms", "p99.99 ms"]
+    columns += ["Average ms", "p50 ms", "p99 ms", "Highest known, ms"]
     has_bottleneck = any(cell.bottleneck != "unknown" for cell in cells)
     columns += ["Bottleneck"] * has_bottleneck
     rows = []
@@ -246,8 +248,9 @@ def cell_rows(cells: Sequence[FoundCell]) -> tuple[tuple[str, ...], tuple[CellRo
         figures.append(MISSING if average_us is None else format_number(average_us / 1000))
         figures += [
             format_percentile(latency.percentile(percent) if latency else None)
-            for percent in (50.0, 99.0, 99.99)
+            for percent in (50.0, 99.0)
         ]
+        figures.append(format_highest(latency.highest if latency else None))
         figures += [_bottleneck(cell)] * has_bottleneck
         rows.append(
             CellRow(
@@ -395,7 +398,9 @@ def _claim_row(claim: FoundClaim) -> ClaimRow:
 def _interval(claim: FoundClaim) -> str:
     if claim.low is None or claim.high is None:
         return MISSING
-    return f"{format_ratio(claim.low)} to {format_ratio(claim.high)}"
+    # Rounded down: no interval promises more than it keeps.
+    confidence = f"{math.floor(claim.confidence * 1000 + 1e-6) / 10:g}%"
+    return f"{format_ratio(claim.low)} to {format_ratio(claim.high)} ({confidence})"
 
 
 def _source_section(source: FoundSource | None, cells: Sequence[FoundCell]) -> SourceSection | None:

@@ -30,15 +30,10 @@ _ROOM = 12.0
 
 
 def shown_percentiles(cell: FoundCell) -> tuple[FoundPercentile, ...]:
-    """Those beyond which at least one operation lies: further out there is but the longest."""
+    """Those that it has, on a scale without a zero."""
     if cell.latency is None:
         return ()
-    operations = cell.latency.operations
-    return tuple(
-        one
-        for one in cell.latency.percentiles
-        if round(operations * (100 - one.percent) / 100, 6) >= 1 and one.low_us > 0
-    )
+    return tuple(one for one in cell.latency.percentiles if one.low_us > 0)
 
 
 def place_percent(percent: float) -> float:

@@ -55,6 +55,17 @@ def format_range(spread: FoundSpread | None) -> str:
     return f"{format_number(spread.low)} to {format_number(spread.high)}"
 
 
+def format_highest(percentile: FoundPercentile | None) -> str:
+    """`p99.9: 1.84 (1.70 to 2.01)`, in milliseconds, with its interval where it is known."""
+    if percentile is None:
+        return MISSING
+    said = f"p{percentile.percent:g}: {format_percentile(percentile)}"
+    low_us, high_us = percentile.interval_low_us, percentile.interval_high_us
+    if low_us is None or high_us is None:
+        return said
+    return f"{said} ({format_number(low_us / 1000)} to {format_number(high_us / 1000)})"
+
+
 def format_percentile(percentile: FoundPercentile | None) -> str:
     """In milliseconds: `1.84`, or `0.600 to 56.0` where only bounds are known."""
     if percentile is None:

@@ -10,13 +10,16 @@ from grampus.bench.environments.manifest import (
     decide_media,
     describe_components,
     describe_configuration,
+    describe_copies,
     describe_limit,
     describe_osds,
     describe_program,
+    without_defaults,
 )
 from grampus.bench.matrix.dimensions import Point
 from grampus.core.units import MIB
 from grampus.hosts.port import BlockLimit
+from grampus.state.runs import Setting
 
 
 def test_only_what_there_is_has_a_version():
@@ -93,6 +96,28 @@ def test_what_cells_stand_on(kinds: list[dict[str, Any]], words: str, media: lis
     found = describe_osds(points)
     assert (found.group, found.name, found.value) == ("Ceph", "OSDs of the cells", words)
     assert decide_media(points) == media
+
+
+@pytest.mark.parametrize(
+    ("kinds", "words"),
+    [
+        ([{}], "3, min_size 2"),
+        ([{"copies": 2}, {"copies": 1}, {"copies": 2}], "2, min_size 1; 1, min_size 1"),
+        ([{"erasure_code": "k2m1"}], "erasure code k2m1; of metadata 3"),
+        ([], "none"),
+    ],
+)
+def test_copies_are_those_of_the_cells(kinds: list[dict[str, Any]], words: str) -> None:
+    found = describe_copies([Point(workload="update-index", **kind) for kind in kinds])
+    assert (found.group, found.name, found.value) == ("Ceph", "copies of the cells", words)
+
+
+def test_a_page_names_no_condition_that_its_cells_do_not_have() -> None:
+    place = [
+        Setting(group="Ceph", name=name, value="x")
+        for name in ("version", "media", "OSDs", "pool", "copies", "host image")
+    ]
+    assert [one.name for one in without_defaults(place)] == ["version", "OSDs", "host image"]
 
 
 def test_what_runs_is_told_to_the_commit() -> None:

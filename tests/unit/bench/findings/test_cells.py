@@ -71,18 +71,38 @@ def test_no_value_has_no_spread() -> None:
 def test_percentiles_are_those_of_all_operations_together() -> None:
     """The mean of the rounds' medians (1 ms and 100 ms) would be 50.5 ms: nobody waited so long."""
     found = _found(
-        made_figures(100, latency=made_latency(*[1000.0] * 90)),
-        made_figures(100, latency=made_latency(*[100_000.0] * 10)),
+        made_figures(100, latency=made_latency(*[1000.0] * 900)),
+        made_figures(100, latency=made_latency(*[100_000.0] * 100)),
         made_figures(100, latency=None),
     )
     assert found.latency is not None
     documents = [one.to_document() for one in found.latency.percentiles]
-    assert [one["percent"] for one in documents] == [50, 90, 95, 99, 99.9, 99.99]
+    assert [one["percent"] for one in documents] == [50, 90, 95, 99]
     p50, p90, *beyond = (one["latency_us"] for one in documents)
     assert [p50, p90] == [pytest.approx(1000, rel=0.02)] * 2
-    assert beyond == [pytest.approx(100_000, rel=0.02)] * 4
+    assert beyond == [pytest.approx(100_000, rel=0.02)] * 2
     assert found.latency.average_us == pytest.approx(10_900)
-    assert (found.latency.rounds, found.latency.operations) == (2, 100)
+    assert (found.latency.rounds, found.latency.operations) == (2, 1000)
+
+
+@pytest.mark.parametrize(
+    ("operations", "highest"),
+    [(19, None), (20, 50), (99, 50), (100, 90), (328, 95), (999, 95), (1000, 99), (10**5, 99.99)],
+)
+def test_the_highest_percentile_is_one_that_the_operations_support(
+    operations: int, highest: float | None
+) -> None:
+    """The 99.99th percentile of 328 operations is the slowest one: it is not told."""
+    latencies = [1000.0 + number for number in range(operations)]
+    found = _found(made_figures(100, latency=made_latency(*latencies)))
+    assert found.latency is not None
+    documents = [one.to_document() for one in found.latency.percentiles]
+    assert max((one["percent"] for one in documents), default=None) == highest
+    assert len(found.latency.sampled) == len(documents)
+    for one, interval in zip(documents, found.latency.sampled, strict=True):
+        bounds = interval.to_document()
+        assert bounds["low_us"] <= one["low_us"] <= one["high_us"] <= bounds["high_us"]
+        assert bounds["low_us"] < bounds["high_us"]
 
 
 def test_marked_rounds_stand_beside_the_others_with_their_reasons() -> None:

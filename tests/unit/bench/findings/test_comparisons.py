@@ -117,7 +117,9 @@ def test_requests_at_a_rate_have_no_throughput_to_compare() -> None:
         ],
     )
     suite, run, trials = made_matrix_run(
-        lambda cell, number: made_figures(100, loop="open", latency=made_latency(1000.0 + number)),
+        lambda cell, number: made_figures(
+            100, loop="open", latency=made_latency(*[1000.0 + number] * 100)
+        ),
         text=text,
     )
     found = decide_comparisons(suite, run, trials).found

@@ -16,6 +16,7 @@ from grampus.bench.findings.conclusions import (
 from grampus.bench.latency.histogram import Span, histogram_of
 from grampus.bench.latency.histogram_documents import render_histogram
 from grampus.bench.matrix.cells import Cell
+from grampus.bench.statistics.effect import decide_effect
 from tests.unit.bench.findings.made_matrix import (
     Seen,
     made_figures,
@@ -29,6 +30,7 @@ NOISE = (1.0, 1.01, 0.99, 1.005, 0.995, 1.002)
 RATIO = {"name": "x", "says": "x", "test": "ratio", "quantity": "tps", "arm": "nvme"}
 BEST = {"name": "x", "says": "x", "test": "best", "quantity": "tps", "along": "threads"}
 KNEE = {"name": "x", "says": "x", "test": "knee", "quantity": "tps", "along": "threads"}
+BEST_OF_FOUR: dict[Any, Seen | float] = {1: 100, 2: 150, 4: 200, 8: 120}
 TREND = {"name": "x", "says": "x", "test": "trend", "quantity": "tps", "along": "threads"}
 
 
@@ -202,6 +204,26 @@ def test_a_conclusion_holds_when_it_does_in_all_pairs(
         assert "Not tested in 1 of 2: Down." in found.sentence
 
 
+@pytest.mark.parametrize(
+    ("quantity", "operations", "word"),
+    [
+        ("latency-p99", 99, "not-tested"),
+        ("latency-p99", 100, "holds"),
+        ("latency-p9999", 328, "not-tested"),
+        ("latency-p9999", 10_000, "holds"),
+    ],
+)
+def test_a_percentile_takes_operations_beyond_it(quantity: str, operations: int, word: str) -> None:
+    seen = {
+        media: made_figures(100, latency=made_latency(*[latency_us] * operations))
+        for media, latency_us in (("hdd", 2000.0), ("nvme", 1000.0))
+    }
+    conclusion = {**RATIO, "quantity": quantity, "at_most": 0.8}
+    found = _found(conclusion, seen, along="media")
+    assert found.word == word
+    assert ("operations in a round, and it has fewer." in found.sentence) == (word == "not-tested")
+
+
 def test_our_figure_stands_with_its_interval_beside_the_published_one() -> None:
     found = _ratio(100, 200, at_least=1.5, published=5.0)
     assert found.published == 5
@@ -210,6 +232,40 @@ def test_our_figure_stands_with_its_interval_beside_the_published_one() -> None:
         "The source has 5."
     )
     assert _ratio(100, 200, at_least=1.5).sentence.endswith("The source has no figure for it.")
+
+
+@pytest.mark.parametrize(
+    ("threads", "word", "printed"),
+    [([8], "does-not-hold", "95%"), ([4, 8], "undecided", "97.5%")],
+)
+def test_one_of_several_pairs_refutes_only_with_its_share_of_the_error(
+    threads: list[int], word: str, printed: str
+) -> None:
+    """Each of ten workloads would refute what is true in 5% of the runs: together, in 40%."""
+    pairs = [(100 * noise, 100.0) for noise in NOISE]
+    alone = decide_effect(pairs, better="more", level=0.05).high
+    shared = decide_effect(pairs, better="more", level=0.025).high
+    assert alone is not None
+    assert shared is not None
+    text = made_text(
+        dimensions={"media": ["hdd", "nvme"], "threads": threads},
+        conclusions=[{**RATIO, "at_least": (alone + shared) / 2}],
+    )
+
+    def seen(cell: Cell, number: int) -> Seen:
+        return made_figures(100 * NOISE[number - 1] if cell.point.media == "nvme" else 100)
+
+    suite, run, trials = made_matrix_run(seen, text=text, rounds=6)
+    (found,) = decide_conclusions(suite, run, trials)
+    assert found.word == word
+    assert f"({printed} interval" in found.sentence
+
+
+def test_an_interval_is_told_with_the_confidence_that_it_has() -> None:
+    """One of three others would be enough against the best one: each has a third of the error."""
+    found = _found({**BEST, "better": "most", "expected": [4]}, BEST_OF_FOUR, along="threads")
+    assert [claim.confidence for claim in found.claims] == [pytest.approx(1 - 0.05 / 3)] * 3
+    assert found.sentence.count("(98.3% interval") == 3
 
 
 @pytest.mark.parametrize(
@@ -316,8 +372,8 @@ def test_where_any_of_several_claims_would_decide_they_share_the_error() -> None
         (
             "latency-p9999",
             (
-                {"latency": made_latency(*[10] * 98, *[1000] * 2)},
-                {"latency": made_latency(*[10] * 98, *[2000] * 2)},
+                {"latency": made_latency(*[10] * 9998, *[1000] * 2)},
+                {"latency": made_latency(*[10] * 9998, *[2000] * 2)},
             ),
             2,
         ),

@@ -132,13 +132,13 @@ def test_the_write_paths_are_held_against_direct_and_the_local_disk() -> None:
 
 def test_results_merge_histograms_and_take_medians() -> None:
     figures = [
-        figure(1, RBD, 100.0, latency_us=50.0, operations=90, cpu_us=1.0),
-        figure(2, RBD, 300.0, latency_us=400.0, operations=10, cpu_us=None),
-        figure(3, RBD, 120.0, latency_us=50.0, operations=900, cpu_us=5.0),
+        figure(1, RBD, 100.0, latency_us=50.0, operations=900, cpu_us=1.0),
+        figure(2, RBD, 300.0, latency_us=400.0, operations=100, cpu_us=None),
+        figure(3, RBD, 120.0, latency_us=50.0, operations=9000, cpu_us=5.0),
     ]
     (result,) = decide_results(figures)
-    assert (result.rounds, result.operations, result.throughput) == (3, 1000, 120.0)
-    assert result.latency_avg_us == pytest.approx((990 * 50 + 10 * 400) / 1000)
+    assert (result.rounds, result.operations, result.throughput) == (3, 10_000, 120.0)
+    assert result.latency_avg_us == pytest.approx((9900 * 50 + 100 * 400) / 10_000)
     # A bucket of fio's is at most 1/64 of its latency wide.
     assert (result.latency_p50_us, result.latency_p99_us) == pytest.approx((50.0, 50.0), rel=1 / 64)
     assert result.latency_p999_us == pytest.approx(400.0, rel=1 / 64)
@@ -147,8 +147,10 @@ def test_results_merge_histograms_and_take_medians() -> None:
 
 
 def test_results_tell_flushes_apart() -> None:
-    (result,) = decide_results([figure(1, RBD, 100.0, latency_us=700.0, flush_us=3.0)])
+    counted = figure(1, RBD, 100.0, latency_us=700.0, flush_us=3.0, operations=1000)
+    (result,) = decide_results([counted])
     assert (result.latency_p99_us, result.flush_p99_us) == (700.0, 3.0)
+    assert result.latency_p999_us is None, "one operation in a thousand is slower"
     (unknown,) = decide_results([figure(1, RBD, 100.0, cpu_us=None)])
     assert unknown.cpu_us_per_operation is None
 
