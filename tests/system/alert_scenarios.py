@@ -66,6 +66,7 @@ def _host_lost() -> dict[str, tuple[int, float | str]]:
 
 
 _OF_GRAMPUS = [name for name in WELL if name.startswith("grampus_")]
+_OF_CEPH = [name for name in WELL if name.startswith("ceph_")]
 FAULTS = (
     Fault(
         "a host without power",
@@ -123,6 +124,11 @@ FAULTS = (
         "a killed controller",
         dict.fromkeys(_OF_GRAMPUS, (5, GONE)),
         {"GrampusControllerDown": "controller"},
+    ),
+    Fault(
+        "a lost MGR",
+        dict.fromkeys(_OF_CEPH, (5, GONE)),
+        {"GrampusCephMetricsMissing": "cluster"},
     ),
     # What must not be told of: it is over before anybody could act, or somebody does it.
     Fault(
