@@ -241,10 +241,11 @@ fn stop(daemon: &Arc<Daemon>, timeout: Duration, leaves_journal: bool) -> Stoppe
     if let Err(error) = offered.mount.unmount() {
         tracing::warn!(%error, "cannot unmount");
     }
-    // Users of a fenced or failed volume have only errors to wait for.
-    let patience = if offered.gate.mode().refusal().is_none() { timeout } else { Duration::ZERO };
-    let deadline = Instant::now() + patience;
-    while offered.mount.is_alive() && Instant::now() < deadline {
+    // Users of a volume that is fenced or has failed, or is from now on, have only errors to wait
+    // for.
+    let deadline = Instant::now() + timeout;
+    let hopes = || offered.gate.mode().refusal().is_none() && Instant::now() < deadline;
+    while offered.mount.is_alive() && hopes() {
         std::thread::sleep(END_INTERVAL);
     }
     let cut_off = offered.mount.is_alive();

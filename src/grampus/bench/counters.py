@@ -38,6 +38,7 @@ class CpuTimes:
     busy_ticks: int
     total_ticks: int
     cores: int
+    stolen_ticks: int = 0  # of the total: other machines of the same hardware had the CPU
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ def parse_cpu_times(text: str) -> CpuTimes | None:
     return CpuTimes(
         busy_ticks=busy,
         total_ticks=busy + idle + iowait + steal,
+        stolen_ticks=steal,
         cores=max(1, len(lines) - 1),
     )
 

@@ -50,7 +50,8 @@ METRICS: Mapping[SeriesKind, Mapping[str, str]] = {
     "machine": {
         "cores": "cores of the machine",
         "cpu_cores": "cores that were at work",
-        "cpu_share": "of all cores, those at work (0 to 1)",
+        "cpu_share": "of the cores that the machine had, those at work (0 to 1)",
+        "steal_share": "of all cores, those that other machines of the hardware had (0 to 1)",
         "iowait_share": "of all cores, those that had nothing to do but to wait for I/O (0 to 1)",
         "memory_bytes": "memory that could not be given out any more",
     },

@@ -52,7 +52,9 @@ def test_parse_block_stat(text: str, expected: BlockCounters | None) -> None:
 
 
 def test_waiting_and_stolen_time_are_not_work() -> None:
-    assert parse_cpu_times(STAT) == CpuTimes(busy_ticks=170, total_ticks=1020, cores=2)
+    assert parse_cpu_times(STAT) == CpuTimes(
+        busy_ticks=170, total_ticks=1020, cores=2, stolen_ticks=20
+    )
     assert parse_cpu_times("") is None
     assert parse_cpu_times("cpu 1 2\n") is None
 

@@ -14,6 +14,9 @@ AT_LIMIT_SHARE = 0.9
 # From this share of a medium's limit on, some of what was done passed by it. Hard disks that
 # nothing passes by were seen at up to 104% over a trial, at up to 133% in a second (2026-11-26).
 PASSES_LIMIT_SHARE = 1.25
+# From this share of its medium's limit on, a device that is always busy may be held up by it.
+_NEAR_LIMIT_SHARE = 0.5
+_MOST = 0.5
 # Of the load's threads, those that wait for one and the same thing.
 WAITING_SHARE = 0.5
 # Commits queue up behind a redo log whose flushes leave it hardly any pause.
@@ -139,7 +142,7 @@ def _at_limit(seen: LayerEvidence) -> list[_Held]:
         said = f"did {_percent(seen.device_limit_share)} of what its medium is limited to"
         sentence = describe_passed_limit(seen) or f"The device of {device} {said}."
         found.append(_Held("osd-device", sentence))
-    elif _reaches(seen.device_busy_share, AT_LIMIT_SHARE):
+    elif _reaches(seen.device_busy_share, AT_LIMIT_SHARE) and _adds_most(seen):
         said = f"was busy {_percent(seen.device_busy_share)} of the time"
         found.append(_Held("osd-device", f"The device of {device} {said}."))
     if _reaches(seen.network_share, AT_LIMIT_SHARE):
@@ -154,6 +157,19 @@ def _at_limit(seen: LayerEvidence) -> list[_Held]:
         said = f"The database's server used {_percent(seen.server_share)} of its CPU limit."
         found.append(_Held("server-cpu", said))
     return found
+
+
+def _adds_most(seen: LayerEvidence) -> bool:
+    """Whether an OSD's operations pass most of their time in its device.
+
+    Flash that always has a request under way may carry many more: busy is no limit of it (iostat(1)
+    says so of devices that serve requests in parallel). Where the OSDs' times are not known, or the
+    device's, busy is all that is known.
+    """
+    took = [one for one in (seen.osd_write_ms, seen.osd_read_ms) if one]
+    if seen.device_latency_ms is None or not took:
+        return seen.device_limit_share is None or seen.device_limit_share >= _NEAR_LIMIT_SHARE
+    return seen.device_latency_ms >= _MOST * min(took)
 
 
 def _machine_at_limit(seen: LayerEvidence) -> _Held:

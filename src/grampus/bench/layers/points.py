@@ -302,11 +302,17 @@ def _machine_values(before: ProbeReading, after: ProbeReading) -> dict[str, floa
     cores = busy_cores(before.cpu, after.cpu)
     total = after.cpu.total_ticks - before.cpu.total_ticks
     waited = after.iowait_ticks - before.iowait_ticks
+    stolen = after.cpu.stolen_ticks - before.cpu.stolen_ticks
+    # What was stolen could not be used: two cores of which a half is stolen are full at one and a
+    # half.
+    had = total - max(stolen, 0)
+    busy = after.cpu.busy_ticks - before.cpu.busy_ticks
     memory = after.memory
     return {
         "cores": float(after.cpu.cores),
         "cpu_cores": cores,
-        "cpu_share": None if cores is None else cores / after.cpu.cores,
+        "cpu_share": None if cores is None or had <= 0 else busy / had,
+        "steal_share": max(stolen, 0) / total if total > 0 else None,
         # The kernel counts it roughly, and it may go back a little.
         "iowait_share": max(waited, 0) / total if total > 0 else None,
         "memory_bytes": None

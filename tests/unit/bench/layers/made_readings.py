@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-STAT = "cpu  {busy} 0 0 {idle} {waiting} 0 0 0 0 0\ncpu0 1 0 0 1 0 0 0 0\ncpu1 1 0 0 1 0 0 0 0\n"
+STAT = (
+    "cpu  {busy} 0 0 {idle} {waiting} 0 0 {stolen} 0 0\n"
+    "cpu0 1 0 0 1 0 0 0 0\ncpu1 1 0 0 1 0 0 0 0\n"
+)
 MEMORY = "MemTotal:       4194304 kB\nMemFree:        1048576 kB\nMemAvailable:   3145728 kB\n"
 NET = (
     "Inter-|   Receive                                                |  Transmit\n"
@@ -39,7 +42,7 @@ def probe_line(at_s: float, **changed: Any) -> str:
         "devices": {},
         "network": NET.format(received=0, sent=0),
         "link_speeds": {},
-        "stat": STAT.format(busy=0, idle=0, waiting=0),
+        "stat": STAT.format(busy=0, idle=0, waiting=0, stolen=0),
         "memory": MEMORY,
         "osds": {},
         "volumes": {},

@@ -76,15 +76,38 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ),
     (
         "osd-device",
-        {"device": "osd-3@h1", "device_busy_share": 0.9},
+        {"device": "osd-3@h1", "device_busy_share": 0.9, "device_limit_share": None},
         "The device of osd-3@h1 was busy 90 % of the time.",
     ),
     # What is above a device at its limit waits for it.
     (
         "osd-device",
-        {"device": "osd-3@h1", "device_busy_share": 0.95, "machine_share": 0.97, "osd_share": 1.0},
+        {
+            **{"device": "osd-3@h1", "device_busy_share": 0.95, "device_limit_share": 0.5},
+            **{"machine_share": 0.97, "osd_share": 1.0},
+        },
         "The device of osd-3@h1 was busy 95 % of the time.",
     ),
+    # Flash that is always busy may carry many more requests: its part of an operation tells.
+    (
+        "none",
+        {"device_busy_share": 0.95, "device_limit_share": 0.06},
+        "No layer was at its limit",
+    ),
+    *[
+        (
+            word,
+            {
+                **{"device": "osd-3@h1", "device_busy_share": 0.95, "device_limit_share": 0.06},
+                **{"device_latency_ms": device_ms, "osd_write_ms": 4.0, "osd_read_ms": 9.0},
+            },
+            said,
+        )
+        for device_ms, word, said in (
+            (0.2, "none", "No layer was at its limit"),
+            (2.0, "osd-device", "The device of osd-3@h1 was busy 95 % of the time."),
+        )
+    ],
     ("network", {"network_share": 0.93}, "A link carried 93 % of what it can."),
     (
         "osd-cpu",
@@ -166,7 +189,9 @@ def test_just_below_a_limit_nothing_is_named(changed: dict[str, Any]):
 
 
 def test_what_decides_is_not_told_twice():
-    found = decide_bottleneck(_seen(device_busy_share=0.95, device="osd-0@h1"))
+    found = decide_bottleneck(
+        _seen(device_busy_share=0.95, device_limit_share=None, device="osd-0@h1")
+    )
     assert sum("busy" in sentence for sentence in found.evidence) == 1
     found = decide_bottleneck(_seen(machine_share=0.95, cpu_cores=CORES))
     assert sum("cores were at work" in sentence for sentence in found.evidence) == 1

@@ -162,7 +162,7 @@ def test_clients_monitor_and_machine():
         2.0,
         own_cpu_s=0.01,
         client_ticks=50,
-        stat=STAT.format(busy=300, idle=50, waiting=50),
+        stat=STAT.format(busy=300, idle=50, waiting=50, stolen=0),
     )
     assert _of(points, "monitor") == {"h1": {"cpu_cores": 0.005}}
     assert _of(points, "client") == {"clients@h1": {"cpu_cores": 0.25}}
@@ -170,6 +170,14 @@ def test_clients_monitor_and_machine():
     assert (machine["cores"], machine["cpu_cores"], machine["cpu_share"]) == (2, 1.5, 0.75)
     assert machine["iowait_share"] == 0.125
     assert machine["memory_bytes"] == pytest.approx(1024**3, rel=1e-5)
+
+
+def test_what_other_machines_had_could_not_be_used():
+    """Two cores of which a half was stolen are full at one and a half."""
+    points = _made_probe(2.0, stat=STAT.format(busy=300, idle=0, waiting=0, stolen=100))
+    machine = _of(points, "machine")["machine"]
+    assert (machine["cores"], machine["cpu_cores"]) == (2, 1.5)
+    assert (machine["cpu_share"], machine["steal_share"]) == (1.0, 0.25)
 
 
 @pytest.mark.parametrize(("speeds", "share"), [({"eth0": 8}, 0.5), ({}, None)])
@@ -201,7 +209,10 @@ def test_a_clock_that_stands_or_goes_back_gives_no_points(later_s: float):
 
 
 def test_only_one_host_tells_of_the_machine():
-    lines = probe_line(1.0), probe_line(2.0, stat=STAT.format(busy=100, idle=100, waiting=0))
+    lines = (
+        probe_line(1.0),
+        probe_line(2.0, stat=STAT.format(busy=100, idle=100, waiting=0, stolen=0)),
+    )
     assert "machine" not in _of(decide_probe_points("h2", _readings(*lines), SUBJECTS), "machine")
 
 

@@ -32,7 +32,7 @@ def test_a_line_of_the_probe_is_read():
             volumes={"v": {"write": {"in_flight": 1, "count": 9, "sum_us": 900.0}}},
             network=NET.format(received=10, sent=20),
             link_speeds={"eth0": 1000},
-            stat=STAT.format(busy=100, idle=50, waiting=25),
+            stat=STAT.format(busy=100, idle=50, waiting=25, stolen=0),
             memory=MEMORY,
         )
     )

@@ -32,7 +32,7 @@ def _made(busy: float = 0.95) -> list[SeriesPoint]:
         at_s = 100.0 + second
         share = 0.0 if second <= 2 else busy
         points += [
-            _point(at_s, "device", "osd-0@h1", busy_share=share, limit_share=0.2),
+            _point(at_s, "device", "osd-0@h1", busy_share=share, limit_share=0.5),
             _point(at_s, "device", "osd-1@h2", busy_share=0.1, limit_share=0.1),
             _point(at_s, "daemon", "osd-0@h1", cpu_cores=0.3),
             _point(at_s, "daemon", "osd-3@h1", cpu_cores=0.1),
@@ -64,7 +64,7 @@ def test_the_course_has_the_warm_up_too():
     why = decide_why(_made(), SUBJECTS, SPAN, None)
     device = next(use for use in why.layers if use.layer == "osd-device")
     assert len(device.over_time) == PARTS
-    assert device.over_time[0] == 0.2
+    assert device.over_time[0] == 0.5
     assert device.over_time[-1] == 0.95
     assert None not in device.over_time
     assert why.throughput[0] == 100
