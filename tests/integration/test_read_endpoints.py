@@ -208,7 +208,8 @@ def test_who_is_promoted_is_led_to_no_more_and_its_sessions_end(
             session.stdin.flush()
             met[session.stdout.readline().strip()] = session
         assert set(met) == {first, second}, "the one with the fewest sessions"
-        source.ok("db", "replica", "promote", FIRST, "--wait")
+        promoted = source.ok("db", "replica", "promote", FIRST, "--wait").stdout
+        assert f"still shares data with the volume of '{PRIMARY}'" in promoted
         stays, ends = met[second], met[first]
         assert ends.stdin is not None
         # Its client connects anew by itself, and is refused by the other one.
