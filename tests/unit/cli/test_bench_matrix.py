@@ -429,7 +429,7 @@ def test_an_unfinished_run_says_how_to_go_on(home: Path) -> None:
             "redhat-hci-2",
             "mix-media",
             "PUBLISHED OF FIGURE",
-            "latency-avg media hdd over nvme about 46 times",
+            "latency-avg media hdd over nvme up to 46 times",
         ),
     ],
 )
