@@ -218,7 +218,8 @@ class Attacher:
         was_alive = self.observe_attachment(record) is not None
         # An image that is removed next need not have what the journal holds.
         self.clear(record, target, self._drivers_to_clear(record), leaves_journal)
-        if not was_alive:  # one that was stopped cleanly has let go of the image itself
+        # Stopped cleanly, it has let go of the image itself; else a removal waits for its watch.
+        if not was_alive or leaves_journal:
             self._fence_dead_client(record)
         record = self._put(record.model_copy(update={"host": None, "attachment": None}))
         self._drop_drained_log(record)

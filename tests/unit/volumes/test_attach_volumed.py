@@ -8,7 +8,7 @@ from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.units import GIB, MIB
 from grampus.volumes.model import DriverName, TransportName, VolumeRecord, VolumeSpec, WritePath
 from tests.unit.operation_runner import planned
-from tests.unit.volumes.machine import VolumeHost
+from tests.unit.volumes.machine import Daemon, VolumeHost
 
 from .cluster import POOL
 from .world import IMAGE, MOUNT, World
@@ -242,6 +242,30 @@ def test_live_state_of_the_dead_the_unreachable_and_other_drivers(built: World) 
     built.service().ensure_detached("demo")
     built.service().ensure_attached("demo", "h1", driver="qsd")
     assert built.service().observe_live("demo") is None
+
+
+def test_a_removal_waits_neither_for_a_driver_that_does_not_end_nor_for_its_watch(
+    built: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One took 150 s: two minutes until its driver gave up, and half a minute of its watch."""
+    client = built.attach().client_address
+    answer = built.h1._volumed_answer
+    asked: list[list[str]] = []
+
+    def hangs(daemon: Daemon, command: str, options: list[str]) -> tuple[int, str]:
+        if command != "stop":
+            return answer(daemon, command, options)
+        asked.append(options)
+        built.h1.kill_daemon("volumed-demo")
+        return 124, ""
+
+    monkeypatch.setattr(built.h1, "_volumed_answer", hangs)
+    began_s = built.clock.monotonic_s()
+    built.service().delete("demo")
+    assert asked == [["--leave-journal", "--timeout-s", "10"]]
+    assert built.cluster.blocklist == [client]
+    assert built.clock.monotonic_s() - began_s < 1
+    assert IMAGE not in built.cluster.images
 
 
 def test_a_journal_is_drawn_down_while_somebody_can_be_asked(built: World) -> None:

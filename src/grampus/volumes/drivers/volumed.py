@@ -28,6 +28,8 @@ CTL_NO_DAEMON = 3
 CTL_WRONG_USE = 2
 ASK_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 60.0
+# The same of one whose image is removed next: nobody needs what it has not written by then.
+LEAVE_TIMEOUT_S = 10.0
 # Closing brings what a journal holds into the image first; writers wait for the last of it alone.
 CLOSE_TIMEOUT_S = 90.0
 OPEN_TIMEOUT_S = 60.0
@@ -215,10 +217,11 @@ class Volumed:
             return
         # The file system above has flushed as it was unmounted. A stop that fails or takes too
         # long is tried again by signal, then by force.
-        timeout_s = STOP_TIMEOUT_S + _drain_timeout_s(request.volume.write_path) + 5
+        patience_s = LEAVE_TIMEOUT_S if request.leaves_journal else STOP_TIMEOUT_S
+        timeout_s = patience_s + _drain_timeout_s(request.volume.write_path) + 5
         # One of an earlier release knows no --leave-journal, and is ended by signal.
         options = ("--leave-journal",) if request.leaves_journal else ()
-        wait = ("--timeout-s", f"{STOP_TIMEOUT_S:g}")
+        wait = ("--timeout-s", f"{patience_s:g}")
         self._ask(host, file, "stop", *options, *wait, timeout_s=timeout_s)
 
     def observe_live(
