@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from grampus.bench.declared import word_list
 from grampus.bench.findings.looks import decide_level, stopping_limits
 from grampus.bench.findings.quantities import is_database, pair_rounds
 from grampus.bench.findings.rounds import (
@@ -84,8 +85,29 @@ def decide_comparisons(suite: MatrixSuite, run: MatrixRun, trials: Sequence[Tria
     different = sum(one.word in ("better", "worse") for one in found)
     # What its look leaves undecided is no difference, whatever else would let it remain.
     remaining = sum(one.remains is True for one in found)
-    line = render_several(several, different=different, remaining=remaining)
-    return Comparisons(tuple(found), line)
+    lines = (
+        render_several(several, different=different, remaining=remaining),
+        render_detectable(found),
+    )
+    return Comparisons(tuple(found), " ".join(line for line in lines if line))
+
+
+def render_detectable(found: Sequence[ComparisonFinding]) -> str:
+    """The smallest difference that the run would have shown in each quantity, as a sentence.
+
+    Of the comparisons of a quantity, the one with the most noise stands for it. Empty where none
+    has rounds enough to know its noise.
+    """
+    shares: dict[Quantity, float] = {}
+    for one in found:
+        detectable = None if one.effect is None else one.effect.detectable
+        if detectable is not None:
+            shares[one.quantity] = max(detectable, shares.get(one.quantity, 0.0))
+    if not shares:
+        return ""
+    parts = [f"{100 * share:.2g}% of {name}" for name, share in shares.items()]
+    listed = word_list(parts, last="and")
+    return f"The smallest difference that such rounds show four times in five: {listed}."
 
 
 def scale_of(run: MatrixRun) -> ScaleName:

@@ -102,6 +102,28 @@ def test_the_line_under_the_table_counts_what_chance_would_give() -> None:
     assert line.startswith("2 of 2 comparisons are better or worse; if nothing differed, chance")
 
 
+@pytest.mark.parametrize(
+    ("noise", "rounds", "shown"), [(0.01, 6, True), (0.1, 6, True), (0.1, 1, False)]
+)
+def test_a_page_says_which_difference_it_would_have_shown(
+    noise: float, rounds: int, shown: bool
+) -> None:
+    """The noise of the worst pair counts: threads 8 has ten times that of threads 1."""
+
+    def seen(cell: Cell, number: int) -> Seen:
+        own = noise if cell.point.threads == 8 else noise / 10
+        sign = 1 if (number + (cell.point.media == "nvme")) % 2 else -1
+        return made_figures(100 * (1 + sign * own))
+
+    suite, run, trials = made_matrix_run(seen, rounds=rounds)
+    found = decide_comparisons(suite, run, trials)
+    assert ("four times in five" in found.line) == shown
+    if shown:
+        most = max(one.effect.detectable or 0 for one in found.found if one.effect is not None)
+        assert most > noise
+        assert found.line.endswith(f"four times in five: {100 * most:.2g}% of qps.")
+
+
 def test_requests_at_a_rate_have_no_throughput_to_compare() -> None:
     text = made_text(
         fixed={"workload": "update-index", "rate": 100.0},
