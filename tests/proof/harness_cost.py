@@ -24,10 +24,11 @@ def main() -> int:
     """Measure on a lab of its own, write the page; the exit code."""
     (suite,) = load_matrix_suites(SUITES)
     with own_lab("harness", DIRECTORY) as command_line:
-        line, page = measure(command_line, suite, str(SUITES / f"{suite.name}.yaml"), SCALE)
-    PAGE.write_text(page)
-    sys.stdout.write(f"{line.verdicts}\nThe page is {PAGE}.\n")
-    return 0 if set(line.verdicts.values()) == {HOLDS} else 1
+        found = measure(command_line, suite, str(SUITES / f"{suite.name}.yaml"), SCALE)
+    PAGE.write_text(found.page)
+    verdicts = found.line.verdicts
+    sys.stdout.write(f"{verdicts}\nThe page is {PAGE}.\n")
+    return 0 if set(verdicts.values()) == {HOLDS} else 1
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from tests.system.command_line import CHECKOUT, CommandLine
 
 DIRECTORY = CHECKOUT / "build" / "experiments"
 PAGES = CHECKOUT / "docs" / "experiments"
+TRIALS = PAGES / "trials"
 LINES = PAGES / "index.json"
 SUITES = CHECKOUT / "suites" / "sources"
 SCALE = "tiny"
@@ -44,12 +45,15 @@ def is_written(
     """Measure a suite, and write its page and the index anew."""
     say(f"{suite.name} ...")
     try:
-        line, page = measure(command_line, suite, suite.name, SCALE)
+        measured = measure(command_line, suite, suite.name, SCALE)
     except AssertionError as error:
         say(f"  {error}")
         return False
-    PAGES.mkdir(parents=True, exist_ok=True)
-    (PAGES / f"{suite.name}.md").write_text(page)
+    line = measured.line
+    TRIALS.mkdir(parents=True, exist_ok=True)
+    (PAGES / f"{suite.name}.md").write_text(measured.page)
+    if measured.trials is not None:
+        (TRIALS / f"{suite.name}.csv").write_text(measured.trials)
     lines = read_lines() | {suite.name: line}
     LINES.write_text(json.dumps({name: asdict(lines[name]) for name in sorted(lines)}, indent=1))
     (PAGES / "README.md").write_text(render_index([one.name for one in suites], lines))

@@ -1,7 +1,9 @@
-"""One suite measured on a lab of a proof, as a user would: its line in an index, and its page."""
+"""One suite measured on a lab of a proof, as a user would: its line in an index, its page, and the
+figures of each trial."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,10 +16,18 @@ TIMEOUT_S = 3 * 3600
 NOT_FOUND = 3
 
 
-def measure(
-    command_line: CommandLine, suite: MatrixSuite, place: str, scale: str
-) -> tuple[Line, str]:
-    """The suite's line and page, from a run that is kept, gone on with, or made now.
+@dataclass(frozen=True)
+class Measured:
+    """`trials` is CSV, a row for each trial, so that anybody can compute the page's figures again;
+    None where nothing could be measured."""
+
+    line: Line
+    page: str
+    trials: str | None = None
+
+
+def measure(command_line: CommandLine, suite: MatrixSuite, place: str, scale: str) -> Measured:
+    """What a run of the suite shows that is kept, gone on with, or made now.
 
     `place` is its name, or the path of its file. Raises AssertionError when a command fails.
     """
@@ -25,12 +35,13 @@ def measure(
     plan = command_line.json("bench", "run", place, "--scale", scale, "--dry-run")
     cells = len(plan["cells"])
     if all(cell["not_runnable"] is not None for cell in plan["cells"]):
-        return decide_line(name, None, cells, ""), render_unmeasured(suite.title, plan)
+        return Measured(decide_line(name, None, cells, ""), render_unmeasured(suite.title, plan))
     shown = find_finished(command_line, name, scale) or run(command_line, place, scale)
     when = f"{datetime.fromtimestamp(shown['started_at_s'], UTC):%Y-%m-%d %H:%M}"
     page = command_line.ok("bench", "export", shown["run_id"]).stdout
+    trials = command_line.ok("bench", "export", shown["run_id"], "--as", "csv").stdout
     line = decide_line(name, shown, cells, when, has_remarks=bool(suite.remarks))
-    return line, render_measured(page, suite.remarks)
+    return Measured(line, render_measured(page, suite.remarks), trials)
 
 
 def find_finished(command_line: CommandLine, suite: str, scale: str) -> dict[str, Any] | None:

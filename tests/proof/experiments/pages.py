@@ -13,19 +13,21 @@ all disks. Figures of such a place tell shapes and ratios, not what hardware can
 that is smaller than the noise of seconds stays undecided.
 
 What is to be known before a page is read comes before its verdicts: of hard disks above all,
-which are emulated here.
+which are emulated here. The figures of each trial are in `trials/`, a file for each page that was
+written since 2026-11-30.
 
 {former}| experiment | of the source's conclusions | cells measured | when (UTC) |
 | --- | --- | --- | --- |
 """
 _FORMER = """Marked with a star are runs of before {since}, whose pages conclude more than today's
-rules do: also from an emulated virtual machine, from a device that did more than its medium allows,
-from Optane on a lab, and of IOPS per GB without the share that the room itself has in them.
+rules do: also about a percentile that hardly any operation exceeded, and against a conclusion about
+several workloads from one of them. Their tables have percentiles of few operations, and name the
+copies and the media of the lab, not those of the cells.
 
 """
 _CONCLUSIONS = "\n## Conclusions\n"
 # Since when runs conclude as `bench/findings` does now; compared with `Line.when` as text.
-RULES_SINCE = "2026-11-24"
+RULES_SINCE = "2026-11-30"
 
 
 @dataclass(frozen=True)

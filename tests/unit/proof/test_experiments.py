@@ -58,7 +58,7 @@ def test_the_index_leads_to_what_is_to_be_known_before() -> None:
 
 @pytest.mark.parametrize(
     ("when", "cell"),
-    [("2026-11-23 05:09", "2026-11-23 05:09*"), ("2026-11-24 00:00", "2026-11-24 00:00")],
+    [("2026-11-29 23:59", "2026-11-29 23:59*"), ("2026-11-30 00:00", "2026-11-30 00:00")],
 )
 def test_what_former_rules_concluded_is_marked(when: str, cell: str) -> None:
     page = render_index(["a"], {"a": decide_line("a", SHOWN, 3, when)})
