@@ -16,6 +16,12 @@ from grampus.cli.bench_matrix_tables import (
 )
 from grampus.cli.markdown import bullets, escape, table
 
+CELLS_SAID = (
+    "Rates are geometric means of the rounds, beside the lowest and the highest of them. A ratio "
+    "of two arms is the geometric mean of the rounds' ratios. Percentiles are of the operations of "
+    "all rounds together, and at least ten operations were slower. The highest known one has its "
+    "interval, by the number of operations alone."
+)
 LAYERS_SAID = (
     "How much of each layer's limit each cell used, on average over its rounds. For InnoDB it is "
     "the share of threads that waited for a row lock, or of the time in which a log was written; "
@@ -48,7 +54,7 @@ def render_markdown(document: Mapping[str, Any]) -> str:
             table([*headings, "verdict"], rows),
             escape(document["comparisons_line"]),
         ]
-    blocks += ["## Cells", table(*cell_table(document["cells"]))]
+    blocks += ["## Cells", CELLS_SAID, table(*cell_table(document["cells"]))]
     blocks.append(bullets(line for line in remarks(document["cells"]) if line))
     headings, rows = layer_table(document["cells"])
     if rows:
