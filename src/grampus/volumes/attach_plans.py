@@ -13,7 +13,7 @@ def attach_titles(
     record: VolumeRecord, host: Host, drivers: Sequence[DriverName], *, is_unapplied: bool
 ) -> list[str]:
     """Of an attach to `host` through the first of the drivers that serves it there."""
-    spec, steps = record.spec, fenced_titles(record)
+    spec, steps = record.spec, fenced_titles(record, on=host.name)
     if record.attachment is not None:
         steps.append(f"Keep the attachment to {record.host} if it works, otherwise remove it")
     if is_unapplied:
@@ -21,7 +21,8 @@ def attach_titles(
     steps.append(f"Map {spec.pool}/{spec.image} on {host.name} through {' or '.join(drivers)}")
     if not record.is_formatted:
         steps.append(f"Create an {spec.filesystem} file system")
-    return [*steps, f"Mount it at {mount_path(host, spec.name)}"]
+    steps.append(f"Mount it at {mount_path(host, spec.name)}")
+    return [*steps, *fenced_titles(record, elsewhere_than=host.name)]
 
 
 def detach_titles(record: VolumeRecord, fleet: Fleet) -> list[str]:
@@ -35,9 +36,12 @@ def detach_titles(record: VolumeRecord, fleet: Fleet) -> list[str]:
     return [*steps, f"Unmap {spec.pool}/{spec.image} from {record.host}"]
 
 
-def fenced_titles(record: VolumeRecord) -> list[str]:
-    """Of clearing away what fences left."""
+def fenced_titles(
+    record: VolumeRecord, *, on: str | None = None, elsewhere_than: str | None = None
+) -> list[str]:
+    """Of clearing away what fences left: on one host, on all others, or on all."""
     return [
         f"Remove the remains on {left.host} from before the fence, if the host can be reached"
         for left in record.fenced
+        if left.host != elsewhere_than and on in (None, left.host)
     ]

@@ -218,7 +218,7 @@ class Attacher:
         was_alive = self.observe_attachment(record) is not None
         # An image that is removed next need not have what the journal holds.
         self.clear(record, target, self._drivers_to_clear(record), leaves_journal)
-        # Stopped cleanly, it has let go of the image itself; else a removal waits for its watch.
+        # A clean stop closes the image; without one, the removal would wait for its watch.
         if not was_alive or leaves_journal:
             self._fence_dead_client(record)
         record = self._put(record.model_copy(update={"host": None, "attachment": None}))
