@@ -14,9 +14,10 @@ AT_LIMIT_SHARE = 0.9
 # From this share of a medium's limit on, some of what was done passed by it. Hard disks that
 # nothing passes by were seen at up to 104% over a trial, at up to 133% in a second (2026-11-26).
 PASSES_LIMIT_SHARE = 1.25
-# From this share of its medium's limit on, a device that is always busy may be held up by it.
-_NEAR_LIMIT_SHARE = 0.5
-_MOST = 0.5
+# From this share of its medium's limit on, a device that is always busy counts as held up by it.
+NEAR_LIMIT_SHARE = 0.5
+# Of the time of an OSD's operation, that in its device.
+DEVICE_TIME_SHARE = 0.5
 # Of the load's threads, those that wait for one and the same thing.
 WAITING_SHARE = 0.5
 # Commits queue up behind a redo log whose flushes leave it hardly any pause.
@@ -163,13 +164,14 @@ def _adds_most(seen: LayerEvidence) -> bool:
     """Whether an OSD's operations pass most of their time in its device.
 
     Flash that always has a request under way may carry many more: busy is no limit of it (iostat(1)
-    says so of devices that serve requests in parallel). Where the OSDs' times are not known, or the
-    device's, busy is all that is known.
+    says so of devices that serve requests in parallel). The slower of reads and writes counts: the
+    others may come from a cache. Where the times are not known, a device far below its limit is not
+    taken for the bottleneck.
     """
     took = [one for one in (seen.osd_write_ms, seen.osd_read_ms) if one]
     if seen.device_latency_ms is None or not took:
-        return seen.device_limit_share is None or seen.device_limit_share >= _NEAR_LIMIT_SHARE
-    return seen.device_latency_ms >= _MOST * min(took)
+        return seen.device_limit_share is None or seen.device_limit_share >= NEAR_LIMIT_SHARE
+    return seen.device_latency_ms >= DEVICE_TIME_SHARE * max(took)
 
 
 def _machine_at_limit(seen: LayerEvidence) -> _Held:
