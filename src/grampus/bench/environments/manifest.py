@@ -14,8 +14,9 @@ from grampus.state.runs import Setting
 
 # What they are called, and what each can have on a device of its own.
 _OBJECT_STORES = {"bluestore": ("BlueStore", "WAL and DB"), "filestore": ("FileStore", "journal")}
-# What the cells say themselves: `describe_osds`, `describe_copies`.
-_OF_CELLS = ("media", "pool", "copies")
+# What cells say themselves: `describe_copies`, and `describe_osds` of those with OSDs of their own.
+_OF_CELLS = ("pool", "copies")
+_OF_OSDS = "media"
 # Options of mgr modules can hold passwords and keys: nothing of them is worth that.
 _SECRET_WORDS = ("key", "secret", "password", "passwd", "token", "cert")
 
@@ -72,10 +73,12 @@ def _describe_copies(point: Point) -> str:
     return f"erasure code {point.erasure_code}; of metadata {point.copies}"
 
 
-def without_defaults(place: Iterable[Setting]) -> list[Setting]:
-    """The facts of a place but those that each cell sets for itself: a page of cells with two
-    copies on hard disks would name three copies on flash."""
-    return [one for one in place if one.name not in _OF_CELLS]
+def without_defaults(place: Iterable[Setting], points: Iterable[Point]) -> list[Setting]:
+    """The facts of a place but those that the cells at `points` set for themselves: a page of cells
+    with two copies on hard disks would name three copies on flash."""
+    uses_place = any(point.media == OWN for point in points)
+    left_out = _OF_CELLS if uses_place else (*_OF_CELLS, _OF_OSDS)
+    return [one for one in place if one.name not in left_out]
 
 
 def _describe_kind(point: Point) -> str:

@@ -137,7 +137,7 @@ class LabMatrixFacts:
         host = session.fleet().hosts()[0]
         points = [cell.point for cell in cells]
         found = decide_facts(
-            without_defaults(describe_lab(session, DATABASE_POOL, {})),
+            without_defaults(describe_lab(session, DATABASE_POOL, {}), points),
             observe_machine(host),
             describe_components(self._versions()),
             describe_program(observe_commit(INSTALLATION.data), is_cgroup_v2=is_cgroup_v2()),

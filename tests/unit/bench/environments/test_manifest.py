@@ -112,12 +112,22 @@ def test_copies_are_those_of_the_cells(kinds: list[dict[str, Any]], words: str) 
     assert (found.group, found.name, found.value) == ("Ceph", "copies of the cells", words)
 
 
-def test_a_page_names_no_condition_that_its_cells_do_not_have() -> None:
+@pytest.mark.parametrize(
+    ("media", "kept"),
+    [
+        (["hdd"], ["version", "OSDs", "host image"]),
+        (["hdd", "own"], ["version", "media", "OSDs", "host image"]),
+    ],
+)
+def test_a_page_names_no_condition_that_its_cells_do_not_have(
+    media: list[str], kept: list[str]
+) -> None:
+    points = [Point.model_validate({"workload": "update-index", "media": one}) for one in media]
     place = [
         Setting(group="Ceph", name=name, value="x")
         for name in ("version", "media", "OSDs", "pool", "copies", "host image")
     ]
-    assert [one.name for one in without_defaults(place)] == ["version", "OSDs", "host image"]
+    assert [one.name for one in without_defaults(place, points)] == kept
 
 
 def test_what_runs_is_told_to_the_commit() -> None:
