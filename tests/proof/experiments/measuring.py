@@ -27,7 +27,7 @@ class Measured:
 
 
 def measure(command_line: CommandLine, suite: MatrixSuite, place: str, scale: str) -> Measured:
-    """What a run of the suite shows that is kept, gone on with, or made now.
+    """A run of the suite: a finished one that is kept, an unfinished one continued, or a new one.
 
     `place` is its name, or the path of its file. Raises AssertionError when a command fails.
     """
