@@ -241,11 +241,11 @@ fn stop(daemon: &Arc<Daemon>, timeout: Duration, leaves_journal: bool) -> Stoppe
     if let Err(error) = offered.mount.unmount() {
         tracing::warn!(%error, "cannot unmount");
     }
-    // Users of a volume that is fenced or has failed, or is from now on, have only errors to wait
-    // for.
+    // The users of a fenced or failed volume get errors alone: nobody waits for them, also if the
+    // fence comes while this waits.
     let deadline = Instant::now() + timeout;
-    let hopes = || offered.gate.mode().refusal().is_none() && Instant::now() < deadline;
-    while offered.mount.is_alive() && hopes() {
+    let may_finish = || offered.gate.mode().refusal().is_none() && Instant::now() < deadline;
+    while offered.mount.is_alive() && may_finish() {
         std::thread::sleep(END_INTERVAL);
     }
     let cut_off = offered.mount.is_alive();

@@ -19,7 +19,7 @@ from grampus.cli.markdown import bullets, escape, table
 CELLS_SAID = (
     "Rates are geometric means of the rounds, beside the lowest and the highest of them. A ratio "
     "of two arms is the geometric mean of the rounds' ratios. Percentiles are of the operations of "
-    "all rounds together, and at least ten operations were slower. The highest known one has its "
+    "all rounds together, and at least ten operations were slower. The highest percentile has its "
     "interval, by the number of operations alone."
 )
 LAYERS_SAID = (

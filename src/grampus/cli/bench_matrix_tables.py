@@ -89,7 +89,7 @@ def cell_table(cells: Sequence[Mapping[str, Any]]) -> tuple[Row, list[Row]]:
     headings = ["cell", "rounds", "tps" if _are_databases(cells) else "ops/s", "lowest to highest"]
     headings += [name for name, _ in spreads]
     has_bottleneck = any(cell["bottleneck"] != "unknown" for cell in cells)
-    headings += ["p50", "p99", "highest known", *["bottleneck"] * has_bottleneck, "remark"]
+    headings += ["p50", "p99", "highest percentile", *["bottleneck"] * has_bottleneck, "remark"]
     rows = [
         [
             cell["name"],

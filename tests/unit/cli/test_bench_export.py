@@ -126,7 +126,7 @@ def test_markdown_says_why(home: Path) -> None:
     for trial in trials:
         archive.append(run.run_id, trial)
     page = _invoke(run.run_id)[1]
-    assert "| highest known | bottleneck | remark |" in page
+    assert "| highest percentile | bottleneck | remark |" in page
     assert "| OSD device |" in page
     assert "## Layers" in page
     assert "| used of | client | OSD device |" in page

@@ -354,7 +354,7 @@ def test_a_run_is_shown_with_cells_comparisons_and_conclusions(home: Path) -> No
     lines = lines_of(shown)
     assert "lab default: 12 of 12 trials, 6 s each." in " ".join(lines)
     assert any("its figures tell shapes and ratios" in line for line in lines)
-    assert "CELL ROUNDS TPS LOWEST TO HIGHEST QUERIES/S P50 P99 HIGHEST KNOWN REMARK" in lines
+    assert "CELL ROUNDS TPS LOWEST TO HIGHEST QUERIES/S P50 P99 HIGHEST PERCENTILE REMARK" in lines
     (row,) = [line for line in lines if line.startswith("threads 1, media hdd")]
     assert re.search(r"3/3 102 101 to 103 102 1 ms 5.01 ms p99 5.01 ms \(5 to 9\) steady$", row), (
         row

@@ -330,7 +330,7 @@ def test_columns_are_those_that_some_cell_has() -> None:
         "Average ms",
         "p50 ms",
         "p99 ms",
-        "Highest known, ms",
+        "Highest percentile, ms",
     )
     assert row.figures == (
         "3 of 3",

@@ -119,7 +119,7 @@ class LatencyHistogram:
 
     def beyond(self, percent: float) -> float:
         """How many operations are expected to be slower than the percentile."""
-        return float(Fraction(str(100)) - Fraction(str(percent))) * self.operations / 100
+        return float((100 - Fraction(str(percent))) * self.operations / 100)
 
     def sampled(self, percent: float) -> Percentile | None:
         """The interval of the percentile, 95%, by the number of operations alone.

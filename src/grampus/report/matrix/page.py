@@ -234,7 +234,7 @@ def cell_rows(cells: Sequence[FoundCell]) -> tuple[tuple[str, ...], tuple[CellRo
     rate = "TPS" if cells and all(is_database(c) or c.no_figure for c in cells) else "Operations/s"
     columns = ["Rounds", rate, "Lowest to highest"]
     columns += ["Queries/s"] * has_queries + ["MB/s"] * has_bytes
-    columns += ["Average ms", "p50 ms", "p99 ms", "Highest known, ms"]
+    columns += ["Average ms", "p50 ms", "p99 ms", "Highest percentile, ms"]
     has_bottleneck = any(cell.bottleneck != "unknown" for cell in cells)
     columns += ["Bottleneck"] * has_bottleneck
     rows = []
