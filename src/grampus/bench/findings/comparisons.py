@@ -105,9 +105,13 @@ def render_detectable(found: Sequence[ComparisonFinding]) -> str:
             shares[one.quantity] = max(detectable, shares.get(one.quantity, 0.0))
     if not shares:
         return ""
-    parts = [f"{100 * share:.2g}% of {name}" for name, share in shares.items()]
+    parts = [f"{_describe_share(share)} of {name}" for name, share in shares.items()]
     listed = word_list(parts, last="and")
     return f"The smallest difference that such rounds show four times in five: {listed}."
+
+
+def _describe_share(share: float) -> str:
+    return "more than a doubling" if share >= 0.995 else f"{100 * share:.2g}%"
 
 
 def scale_of(run: MatrixRun) -> ScaleName:
