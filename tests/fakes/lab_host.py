@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import PurePosixPath
 
+from grampus.ceph.journal_objects import COUNT_JOURNALS
 from grampus.ceph.pools import COUNT_IMAGES
 from grampus.hosts.lab_host import PartitionName
 from grampus.hosts.loop_scripts import DETACH_LOOPS, LIST_LOOPS
@@ -44,6 +45,7 @@ class FakeCeph:
     crush: dict[str, str] = field(default_factory=dict)  # an OSD or bucket -> what it is in
     rules: list[str] = field(default_factory=lambda: ["replicated_rule"])
     images: dict[str, int] = field(default_factory=dict)  # by pool
+    journals: dict[str, int] = field(default_factory=dict)  # of images in other pools, by pool
     acting_sets: list[list[int]] = field(default_factory=lambda: [[0, 1, 2], [2, 0, 1]])
     # Hosts work at the same time, each call of theirs alone.
     lock: AbstractContextManager[bool] = field(default_factory=threading.RLock)
@@ -96,6 +98,7 @@ class FakeCeph:
                 return 0, ""
             case ["osd", "pool", "rm", pool, _, "--yes-i-really-really-mean-it"]:
                 assert not self.images.get(pool)
+                assert not self.journals.get(pool)
                 del self.pools[pool]
                 return 0, ""
             case ["config", "set" | "rm", *_]:
@@ -332,6 +335,8 @@ class FakeLabHost(FakeHost):
                     }
             case ["python3", "-c", script, pool] if script == COUNT_IMAGES:
                 return 0, str(self.ceph.images.get(pool, 0))
+            case ["python3", "-c", script, pool] if script == COUNT_JOURNALS:
+                return 0, str(self.ceph.journals.get(pool, 0))
             case ["stat", "--format", "%F", _]:
                 return (0, "") if path in self.files else (1, "No such file or directory")
             case ["rm", "-rf", _]:

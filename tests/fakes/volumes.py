@@ -14,6 +14,7 @@ from grampus.ceph.namespaces import place_of
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.streams import ByteReader, ByteWriter
 from grampus.volumes.decide_identity import is_same_volume
+from grampus.volumes.decide_pool import require_pool
 from grampus.volumes.model import (
     Attachment,
     CloneSource,
@@ -225,6 +226,10 @@ class FakeVolumes:
         needs_volumed = write_path != "direct" or encryption is not None
         if needs_volumed and host in self.hosts_without_volumed:
             raise GrampusError(f"{host} cannot attach the volume.", code="no-driver")
+
+    def check_journal_pool(self, journal_pool: str | None, pool: str, size_bytes: int) -> None:
+        if journal_pool is not None:
+            require_pool(journal_pool, ["databases", "flash"])
 
     def ensure_write_path(
         self, name: str, write_path: WritePath, **bounds: Unpack[WriteBounds]

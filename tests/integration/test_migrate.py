@@ -15,11 +15,11 @@ import pytest
 
 from grampus.hosts.lab_host import HOST_INTERFACE
 from tests.system.command_line import CommandLine
-from tests.system.exerciser import Exerciser
+from tests.system.exerciser import DEVICE_FAILED, Exerciser
 from tests.system.lab_machine import LabMachine, remove_pool
 from tests.system.ledger import Ledger
 from tests.system.machine import wait_for
-from tests.system.volumes import attached_volume
+from tests.system.volumes import attach, attached_volume
 
 MIB = 1024 * 1024
 BLOCKS = 2048
@@ -108,6 +108,56 @@ def test_a_writer_notices_a_short_pause_and_nothing_is_lost(
         assert shown["pool"] == POOL
         listed = lab.json("volume", "snapshot", "list", "moving")["snapshots"]
         assert [one["name"] for one in listed] == ["early", "late"]
+
+
+@pytest.mark.logs("operation.finished")
+def test_a_journal_in_another_pool_loses_nothing_and_goes_with_its_volume(
+    lab: CommandLine, exerciser_program: Path
+) -> None:
+    machine = LabMachine(lab, "h1")
+    exercisers = {
+        host: Exerciser(LabMachine(lab, host), exerciser_program) for host in ("h1", "h2")
+    }
+
+    def pools_with_journals() -> list[str]:
+        listed = {pool: machine.ok("rados", "-p", pool, "--all", "ls") for pool in (POOL, THERE)}
+        return [
+            pool
+            for pool, text in listed.items()
+            if any(namespace in line and "journal" in line for line in text.splitlines())
+        ]
+
+    create = ("--write-path", "journal", "--journal-pool", THERE)
+    with second_pool(machine), attached_volume(lab, "apart", create=create) as volume:
+        namespace = volume["image"].partition("/")[0]
+        assert pools_with_journals() == [THERE]
+        path = f"{volume['mount_path']}/blocks"
+        with exercisers["h1"].ledger("apart", path, *LEDGER_OPTIONS) as ledger:
+            ledger.start()
+            ledger.wait_for_more(300)
+            lab.ok("volume", "fence", "apart", "--yes")
+            assert ledger.end(timeout_s=30).code == DEVICE_FAILED
+            taken = attach(lab, "apart", "h2")
+            path = f"{taken['mount_path']}/blocks"
+            verified = ledger.verify(exercisers["h2"], path=path)
+            assert (verified["blocks"], verified["faults"]) == (BLOCKS, 0)
+            more = ("if=/dev/urandom", f"of={path}.more", "bs=64K", "count=64", "conv=fsync")
+            exercisers["h2"].machine.ok("dd", *more)
+            lab.ok("lab", "fault", "kill-daemon", "volumed-apart")
+            lab.ok("volume", "detach", "apart")
+            # What was flushed is in the journal alone, and nobody has it open.
+            move = ("volume", "set", "apart", "--journal-pool", POOL)
+            cut = lab.run(*move, failpoints="volume.move-journal/remove/before=kill")
+            assert cut.code in (-9, KILLED), cut.stderr
+            assert pools_with_journals() == [THERE]
+            attach(lab, "apart", "h2")
+            assert pools_with_journals() == [POOL]
+            verified = ledger.verify(exercisers["h2"], path=path)
+            assert (verified["blocks"], verified["faults"]) == (BLOCKS, 0)
+            lab.ok("volume", "detach", "apart")
+            lab.ok("volume", "set", "apart", "--journal-pool", THERE)
+            assert attach(lab, "apart", "h1")["journal_pool"] == THERE
+            assert pools_with_journals() == [THERE]
 
 
 def held_bytes(machine: LabMachine, image: str) -> int:

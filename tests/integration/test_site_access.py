@@ -22,7 +22,7 @@ from grampus.ceph import (
     image_facts,
     image_notes,
     image_objects,
-    migrations,
+    journal_objects,
     scrubs,
     state_note,
 )
@@ -157,7 +157,7 @@ def test_the_key_is_enough(runner: SiteClusterRunner) -> None:
     runner.run(["rbd", "flatten", "--no-progress", f"{POOL}/{CLONE}"])
     with runner.reading(["rbd", "export", "--no-progress", f"{POOL}/{IMAGE}", "-"]) as stream:
         assert len(stream.read(1 << 30)) == 128 << 20
-    runner.run(["python3", "-c", migrations.REMOVE_JOURNAL, POOL, "shop.0a1b2c3d", "none"])
+    runner.run(["python3", "-c", journal_objects.REMOVE_JOURNAL, POOL, "shop.0a1b2c3d", "none"])
     # Notes of the state.
     key, note = state_note.generation_key("prod"), '{"state": "a", "number": 1}'
     named = image_notes.ImageNote(pool=POOL, namespace="shop.0a1b2c3d", name="shop", text="{}")

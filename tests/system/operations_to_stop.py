@@ -345,6 +345,7 @@ ELSEWHERE = {
     "db.upgrade": "test_upgrades: a server of another version has an image of its own",
     "db.migrate": "test_migrate: it takes a second pool",
     "volume.migrate": "test_migrate: it takes a second pool",
+    "volume.move-journal": "test_migrate: it takes a second pool",
     "db.failover": "test_read_endpoints: it takes a lost host",
     "db.scratch": "of a benchmark's own",
     "db.scratch-stop": "of a benchmark's own",

@@ -1,7 +1,8 @@
 //! The command line.
 
+mod write_path;
+
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use grampus_fuse::{ServeOptions, TransportChoice};
@@ -11,12 +12,10 @@ use tracing::level_filters::LevelFilter;
 
 use crate::encryption::read_key_file;
 use crate::image_name::{ImageName, parse_image};
-use crate::local_place::{LocalPlace, MAX_LOG_BYTES, MIN_LOG_BYTES};
-use crate::rbd_source::{
-    DEFAULT_JOURNAL_MEMORY_BYTES, MAX_JOURNAL_MEMORY_BYTES, MIN_JOURNAL_MEMORY_BYTES, RbdSource,
-    WritePath,
-};
+use crate::local_place::LocalPlace;
+use crate::rbd_source::{DEFAULT_JOURNAL_MEMORY_BYTES, RbdSource, WritePath};
 use crate::serve::{Settings, Source};
+use write_path::WriteArguments;
 
 /// An RBD image as a block device: one process a volume.
 #[derive(Debug, Parser)]
@@ -58,22 +57,9 @@ pub struct ServeArguments {
     /// How to reach its cluster.
     #[command(flatten)]
     connection: Connection,
-    /// How writes come to the image
-    #[arg(long, value_enum, default_value_t = WritePathName::Direct)]
-    write_path: WritePathName,
-    /// With `journal` and `cache`: what data that waits to be applied may take of this process's
-    /// memory; writes wait when it is full
-    #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_JOURNAL_MEMORY_BYTES,
-        value_parser = clap::value_parser!(u64)
-            .range(MIN_JOURNAL_MEMORY_BYTES..=MAX_JOURNAL_MEMORY_BYTES))]
-    journal_memory: u64,
-    /// With `journal` and `cache`: flushes do not come here, since they are about the order of
-    /// writes alone; a write is durable after 100 ms, and one with `O_DSYNC` when it is done
-    #[arg(long)]
-    ordered: bool,
-    /// What the volume keeps on this host's own disk.
+    /// How writes come to the image, and what the volume keeps for that.
     #[command(flatten)]
-    local: LocalArguments,
+    writes: WriteArguments,
     /// Do not take the image's exclusive lock: another client may write too
     #[arg(long)]
     no_lock: bool,
@@ -106,39 +92,6 @@ pub struct ServeArguments {
     /// How much is logged: off, error, warn, info, debug, trace
     #[arg(long, default_value_t = LevelFilter::INFO)]
     log_level: LevelFilter,
-}
-
-/// What a volume keeps on the host's own disk.
-#[derive(Debug, Args)]
-struct LocalArguments {
-    /// The volume's directory on this host, for `--write-path cache`. A log that an earlier life
-    /// left there is brought into the volume with any write path
-    #[arg(long, value_name = "DIR", required_if_eq("write_path", "cache"))]
-    local_dir: Option<PathBuf>,
-    /// With `cache`: what the loss of this host may cost; flushes wait when the cluster is farther
-    /// behind
-    #[arg(long, value_name = "N", default_value_t = 100,
-        value_parser = clap::value_parser!(u64).range(1..=60_000))]
-    max_lag_ms: u64,
-    /// With `cache`: the size of a log that is made
-    #[arg(long, value_name = "N", default_value_t = 256 << 20,
-        value_parser = clap::value_parser!(u64).range(MIN_LOG_BYTES..=MAX_LOG_BYTES))]
-    local_log_bytes: u64,
-    /// With `cache`: the size of the read cache; 0 for none
-    #[arg(long, value_name = "N", default_value_t = 1 << 30)]
-    read_cache_bytes: u64,
-}
-
-impl LocalArguments {
-    fn place(&self) -> Option<LocalPlace> {
-        let directory = self.local_dir.clone()?;
-        Some(LocalPlace {
-            max_lag: Duration::from_millis(self.max_lag_ms),
-            log_bytes: self.local_log_bytes,
-            read_cache_bytes: self.read_cache_bytes,
-            ..LocalPlace::new(directory)
-        })
-    }
 }
 
 /// How to reach a cluster.
@@ -219,6 +172,7 @@ fn source_of(
         lock,
         write_path,
         local,
+        journal_pool: None,
         journal_memory_bytes: DEFAULT_JOURNAL_MEMORY_BYTES,
         is_ordered: false,
         accept_damage: false,
@@ -325,18 +279,6 @@ pub enum TransportName {
     Classic,
 }
 
-/// Which write path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum WritePathName {
-    /// A write is a write to the image
-    Direct,
-    /// A flush appends what was written to a journal beside the image
-    Journal,
-    /// A flush appends what was written to a log on this host's disk, which is shipped to the
-    /// journal behind it; with a read cache on the same disk
-    Cache,
-}
-
 /// Which log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
@@ -365,17 +307,11 @@ impl ServeArguments {
     /// What is to be served, and how. None when the parser let through what it must not.
     #[must_use]
     pub fn settings(&self) -> Option<Settings> {
-        let write_path = match self.write_path {
-            WritePathName::Direct => WritePath::Direct,
-            WritePathName::Journal => WritePath::Journal,
-            WritePathName::Cache => WritePath::Cache,
-        };
         let source = match (&self.image, self.memory, &self.file) {
             (Some(name), None, None) => {
-                let ways = (write_path, self.local.place());
+                let ways = self.writes.ways();
                 let source = source_of(name, &self.connection, !self.no_lock, ways)?;
-                let (journal_memory_bytes, is_ordered) = (self.journal_memory, self.ordered);
-                Source::Rbd(RbdSource { journal_memory_bytes, is_ordered, ..source })
+                Source::Rbd(Box::new(self.writes.apply_to(source)))
             }
             (None, Some(size_bytes), None) => Source::Memory(size_bytes),
             (None, None, Some(path)) => Source::File(path.clone()),
@@ -448,6 +384,8 @@ impl CtlCommand {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::protocol::{parse_request, render_request};
 
@@ -493,6 +431,13 @@ mod tests {
         assert!(matches!(
             &journaled.source,
             Source::Rbd(source) if source.write_path == WritePath::Journal
+                && source.journal_pool.is_none()
+        ));
+        let line = "--image p/i --user u --write-path journal --journal-pool flash --ordered";
+        assert!(matches!(
+            &settings(line).source,
+            Source::Rbd(source) if source.is_ordered
+                && source.journal_pool.as_deref() == Some("flash")
         ));
         let cached = settings(
             "--image p/i --user u --write-path cache --local-dir /l --max-lag-ms 250 \

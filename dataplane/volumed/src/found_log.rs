@@ -113,6 +113,7 @@ mod tests {
             lock: true,
             write_path,
             local,
+            journal_pool: None,
             journal_memory_bytes: MIN_JOURNAL_MEMORY_BYTES,
             is_ordered: false,
             accept_damage: false,

@@ -15,6 +15,7 @@ use grampus_sealing::{Key, Secret, Use};
 
 use crate::encryption::{new_salt, new_sealing};
 use crate::found_log::{FoundLog, decide_config, find_log};
+use crate::journal_place::decide_place;
 use crate::local_place::LocalPlace;
 use crate::rados_slots::RadosSlots;
 use crate::rbd::{RbdVolume, failed};
@@ -23,7 +24,7 @@ use crate::volume::{
     Identity, JournalView, LocalView, LockView, SnapshotGuard, Taken, Volume, VolumeError, chain,
 };
 
-/// Metadata of the image: what the names of its journal's objects begin with.
+/// Metadata of the image: where its journal's objects are ([`JournalPlace`](crate::journal_place)).
 pub const OBJECTS_KEY: &str = "grampus.journal.objects";
 /// Metadata of the image: whether its journal may hold what the image does not.
 pub const JOURNAL_KEY: &str = "grampus.journal";
@@ -73,7 +74,7 @@ impl JournaledVolume {
         let found_log = find_log(source)?;
         let image = rbd.image();
         let mark = |key, value: &str| image.set_metadata(key, value).map_err(|e| failed(&e));
-        mark(OBJECTS_KEY, slots.prefix())?;
+        mark(OBJECTS_KEY, &slots.place().to_string())?;
         require_record(source, &rbd, &slots)?;
         let config = decide_config(source, &found_log, image.geometry().size_bytes());
         let sealing = new_sealing(source.secret.as_ref())?;
@@ -173,9 +174,9 @@ fn require_record(
     rbd: &RbdVolume,
     slots: &RadosSlots,
 ) -> Result<(), VolumeError> {
-    let prefix = rbd.image().metadata(OBJECTS_KEY).map_err(|error| failed(&error))?;
+    let mark = rbd.image().metadata(OBJECTS_KEY).map_err(|error| failed(&error))?;
     // A clone has the marks of its parent, whose journal was empty when the snapshot was taken.
-    let is_its_own = prefix.as_deref() == Some(slots.prefix());
+    let is_its_own = mark == Some(slots.place().to_string());
     if !is_open(rbd)? || !is_its_own {
         return Ok(());
     }
@@ -184,14 +185,14 @@ fn require_record(
         return Ok(());
     }
     if source.accept_damage {
-        tracing::warn!(object = slots.prefix(), "the journal's record is missing: given up");
+        tracing::warn!(object = %slots.place(), "the journal's record is missing: given up");
         return Ok(());
     }
     Err(VolumeError::new(format!(
         "The journal of {} is damaged: its record, the object {}, is missing, so acknowledged writes \
          may be lost. {FORCED}",
         source.name(),
-        slots.prefix()
+        slots.place()
     )))
 }
 
@@ -256,11 +257,19 @@ fn open_with_slots(source: &RbdSource) -> Result<(RbdVolume, Arc<RadosSlots>), V
 }
 
 fn slots_of(source: &RbdSource, rbd: &RbdVolume) -> Result<Arc<RadosSlots>, VolumeError> {
-    let id = rbd.image().id().map_err(|error| failed(&error))?;
-    let objects =
-        Objects::open(Arc::clone(rbd.cluster()), &source.pool, source.namespace.as_deref())
-            .map_err(|error| failed(&error))?;
-    Ok(Arc::new(RadosSlots::new(objects, &id)))
+    let image = rbd.image();
+    let id = image.id().map_err(|error| failed(&error))?;
+    let mark = image.metadata(OBJECTS_KEY).map_err(|error| failed(&error))?;
+    let wanted = source.journal_pool.as_deref();
+    let place = decide_place(mark.as_deref(), &id, wanted, &source.pool);
+    let pool = place.pool.as_deref().unwrap_or(&source.pool);
+    if wanted.is_some_and(|wanted| wanted != pool) {
+        tracing::warn!(place = %place, "the journal stays in the pool where it is");
+    }
+    // On the image's connection: a fence takes the journal away with the image.
+    let objects = Objects::open(Arc::clone(rbd.cluster()), pool, source.namespace.as_deref());
+    let objects = objects.map_err(|error| failed(&error))?;
+    Ok(Arc::new(RadosSlots::new(objects, place)))
 }
 
 fn has_journal(rbd: &RbdVolume) -> Result<bool, VolumeError> {

@@ -12,7 +12,7 @@
 //!   while requests wait in the gate. [`snapshot`] takes snapshots of it.
 //! - [`rbd`] and [`journaled_volume`] are the volumes of the write paths `direct`, and `journal` and
 //!   `cache`; [`rbd_source`] says which image, [`local_place`] what may lie on the host's disk,
-//!   [`rados_slots`] where the journal lies in the cluster.
+//!   [`rados_slots`] and [`journal_place`] where the journal lies in the cluster.
 //! - [`state`] says how the volume is, [`report`] and [`metrics`] say it to others.
 //!
 //! # Failure and recovery
@@ -41,6 +41,7 @@ pub mod histogram;
 pub mod image_name;
 pub mod image_slot;
 pub mod in_flight;
+pub mod journal_place;
 pub mod journal_report;
 pub mod journaled_volume;
 pub mod kind;

@@ -6,6 +6,7 @@ use grampus_journal::{Epoch, Failure, Owner, Place, Record, Segment, SlotFault, 
 use grampus_journaled::{Done, Slots};
 use grampus_librbd::{Change, GuardedWrite, ObjectDone, Objects, RbdError};
 
+use crate::journal_place::JournalPlace;
 use crate::slot_layout;
 use crate::volume::chain;
 
@@ -26,21 +27,20 @@ const SLOT_LIMIT_BYTES: usize = 1 << 30;
 #[derive(Debug)]
 pub struct RadosSlots {
     objects: Arc<Objects>,
-    prefix: String,
+    place: JournalPlace,
 }
 
 impl RadosSlots {
-    /// The journal of the image with this id, whether there is one or not.
+    /// The journal at this place, whether there is one or not; `objects` is its pool.
     #[must_use]
-    pub fn new(objects: Arc<Objects>, image_id: &str) -> Self {
-        let prefix = format!("grampus_journal.{image_id}");
-        Self { objects, prefix }
+    pub fn new(objects: Arc<Objects>, place: JournalPlace) -> Self {
+        Self { objects, place }
     }
 
-    /// What the names of its objects begin with; the record's is just this.
+    /// Where its objects are.
     #[must_use]
-    pub fn prefix(&self) -> &str {
-        &self.prefix
+    pub fn place(&self) -> &JournalPlace {
+        &self.place
     }
 
     /// Say in the record that all that the journal held is given up, so that slots which are missing
@@ -65,7 +65,7 @@ impl RadosSlots {
         for slot in 0..slots {
             self.objects.remove(&self.slot(slot)).map_err(|error| failure(&error))?;
         }
-        self.objects.remove(&self.prefix).map(drop).map_err(|error| failure(&error))
+        self.objects.remove(&self.place.prefix).map(drop).map_err(|error| failure(&error))
     }
 
     /// The first bytes of a slot, which must be there: one that was removed is not an empty one.
@@ -91,7 +91,7 @@ impl RadosSlots {
     }
 
     fn slot(&self, slot: u32) -> String {
-        format!("{}.{slot:04x}", self.prefix)
+        format!("{}.{slot:04x}", self.place.prefix)
     }
 }
 
@@ -157,17 +157,17 @@ fn failure(error: &RbdError) -> Failure {
 
 impl Slots for RadosSlots {
     fn read_record(&self) -> Result<Option<Vec<u8>>, Failure> {
-        self.objects.read(&self.prefix, RECORD_LIMIT_BYTES).map_err(|error| failure(&error))
+        self.objects.read(&self.place.prefix, RECORD_LIMIT_BYTES).map_err(|error| failure(&error))
     }
 
     fn swap_record(&self, expected: Option<&[u8]>, record: &[u8]) -> Result<bool, Failure> {
-        self.objects.replace(&self.prefix, expected, record).map_err(|error| failure(&error))
+        self.objects.replace(&self.place.prefix, expected, record).map_err(|error| failure(&error))
     }
 
     fn start_swap_record(&self, expected: Vec<u8>, record: Vec<u8>, done: Done<bool>) {
         let done: ObjectDone<bool> =
             Box::new(move |answer| done(answer.map_err(|error| failure(&error))));
-        self.objects.start_replace(&self.prefix, expected, record, done);
+        self.objects.start_replace(&self.place.prefix, expected, record, done);
     }
 
     fn raise_epoch(

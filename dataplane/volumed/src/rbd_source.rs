@@ -69,6 +69,8 @@ pub struct RbdSource {
     /// What the volume has, or may have, on this host's own disk. Needed with
     /// [`WritePath::Cache`].
     pub local: Option<LocalPlace>,
+    /// The pool of a journal that begins; None for that of the image.
+    pub journal_pool: Option<String>,
     /// What the data in the journal that waits to be applied may take of this process's memory.
     pub journal_memory_bytes: u64,
     /// Its users flush it for the sake of order alone, and their flushes do not come here.
@@ -144,6 +146,7 @@ mod tests {
             lock: true,
             write_path: WritePath::Direct,
             local: None,
+            journal_pool: None,
             journal_memory_bytes: DEFAULT_JOURNAL_MEMORY_BYTES,
             is_ordered: false,
             accept_damage: false,

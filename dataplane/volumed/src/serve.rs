@@ -31,7 +31,7 @@ const END_INTERVAL: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// An RBD image.
-    Rbd(RbdSource),
+    Rbd(Box<RbdSource>),
     /// Memory of this many bytes.
     Memory(u64),
     /// A file.
@@ -69,12 +69,12 @@ impl Opener for Source {
     fn open(&self, image: Option<&ImageName>) -> Result<Arc<dyn Volume>, VolumeError> {
         match (self, image) {
             (Self::Rbd(source), Some(ImageName { pool, namespace, image })) => {
-                Self::Rbd(RbdSource {
+                Self::Rbd(Box::new(RbdSource {
                     pool: pool.clone(),
                     namespace: namespace.clone(),
                     image: image.clone(),
-                    ..source.clone()
-                })
+                    ..RbdSource::clone(source)
+                }))
                 .open_it()
             }
             (Self::Rbd(_) | Self::File(_), None) => self.open_it(),

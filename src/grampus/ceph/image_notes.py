@@ -12,6 +12,7 @@ from pydantic import ConfigDict
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.connecting import CONNECT, CONNECT_SOON
+from grampus.ceph.journal_objects import OBJECTS_KEY
 from grampus.ceph.rbd import HEADER_METADATA, METADATA_PREFIX
 from grampus.ceph.trash import TRASH_IDS
 from grampus.core.models import Model
@@ -58,11 +59,13 @@ def has_data(image):
     except Found:
         return True
     return False
-def describe(pool, namespace, image, in_trash):
+def fact(image, key):
     try:
-        noted = image.metadata_get(sys.argv[1])
+        return image.metadata_get(key)
     except KeyError:
-        noted = None
+        return None
+def describe(pool, namespace, image, in_trash):
+    noted = fact(image, sys.argv[1])
     return {{
         "pool": pool,
         "name": (namespace + "/" if namespace else "") + image.get_name(),
@@ -71,6 +74,7 @@ def describe(pool, namespace, image, in_trash):
         "in_trash": in_trash,
         "has_data": noted is not None and image.size() > 0 and has_data(image),
         "noted": noted,
+        "journal": fact(image, "{OBJECTS_KEY}"),
     }}
 with {CONNECT_SOON} as cluster:
     found = walk_images(cluster, sys.argv[2:], describe)
@@ -116,6 +120,7 @@ class FoundImage(Model):
     in_trash: bool
     has_data: bool  # of one with a note: something was ever written to it
     noted: str | None  # None: nothing, so it is not ours
+    journal: str | None = None  # where its journal is, as volumed marks it (`journal_objects`)
 
 
 class ImageNote(Model):

@@ -8,6 +8,7 @@ from pydantic import ConfigDict
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.connecting import CONNECT
+from grampus.ceph.journal_objects import JOURNAL_OBJECTS
 from grampus.ceph.namespaces import split_image
 from grampus.core.models import Model
 
@@ -16,14 +17,19 @@ from grampus.core.models import Model
 LIST_OBJECTS = f"""
 {CONNECT}
 import json, sys, rados, rbd
-ABSENT_IN_A_ROW = 64
+{JOURNAL_OBJECTS}
 def exists(context, name):
     try:
         context.stat(name)
     except rados.ObjectNotFound:
         return False
     return True
-def describe(context, pool, namespace, image):
+def list_journal(context, image_id):
+    if not exists(context, journal_of(image_id)):
+        return []
+    slots = each_slot(image_id, lambda name: exists(context, name))
+    return [journal_of(image_id), *slots]
+def describe(cluster, context, pool, namespace, image):
     size, numbers, snapshots = image.stat()["obj_size"], set(), list(image.list_snaps())
     def note(offset, length, is_there):
         if is_there:
@@ -40,22 +46,17 @@ def describe(context, pool, namespace, image):
     others = ["rbd_header." + id, "rbd_object_map." + id]
     others += [name for name in ["rbd_id." + image.get_name()] if exists(context, name)]
     others += ["rbd_object_map.%s.%016x" % (id, snapshot["id"]) for snapshot in snapshots]
-    journal, slot, absent = "grampus_journal." + id, 0, 0
-    if exists(context, journal):
-        others.append(journal)
-        while absent < ABSENT_IN_A_ROW:
-            name = "%s.%04x" % (journal, slot)
-            found = exists(context, name)
-            absent = 0 if found else absent + 1
-            others += [name] if found else []
-            slot += 1
-    return {{
-        "pool": pool,
-        "image": (namespace + "/" if namespace else "") + image.get_name(),
-        "prefix": image.stat()["block_name_prefix"],
-        "numbers": sorted(numbers),
-        "others": others,
-    }}
+    name = (namespace + "/" if namespace else "") + image.get_name()
+    prefix = image.stat()["block_name_prefix"]
+    layer = {{"pool": pool, "image": name, "prefix": prefix, "numbers": sorted(numbers)}}
+    own = journal_pool(image, pool)
+    if own == pool:
+        return [{{**layer, "others": others + list_journal(context, id)}}]
+    with cluster.open_ioctx(own) as elsewhere:
+        elsewhere.set_namespace(namespace)
+        journal = list_journal(elsewhere, id)
+    beside = {{**layer, "pool": own, "numbers": [], "others": journal}}
+    return [{{**layer, "others": others}}, beside]
 namespace, _, name = sys.argv[2].rpartition("/")
 found, pool, named = [], sys.argv[1], {{"name": name}}
 with connect() as cluster:
@@ -63,7 +64,7 @@ with connect() as cluster:
         with cluster.open_ioctx(pool) as context:
             context.set_namespace(namespace)
             with rbd.Image(context, read_only=True, **named) as image:
-                found.append(describe(context, pool, namespace, image))
+                found += describe(cluster, context, pool, namespace, image)
                 try:
                     parent = image.get_parent_image_spec()
                     pool, namespace = parent["pool_name"], parent["pool_namespace"]
@@ -76,7 +77,7 @@ LIST_TIMEOUT_S = 600.0
 
 
 class ImageLayer(Model):
-    """The objects of one image, without those of its parent."""
+    """The objects of one image, without those of its parent; or its journal in another pool."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -84,7 +85,7 @@ class ImageLayer(Model):
     image: str  # with its namespace
     prefix: str  # what the names of its data objects begin with
     numbers: tuple[int, ...]  # of its data objects that exist, in the image or in a snapshot
-    others: tuple[str, ...]  # header, object maps, and its write journal
+    others: tuple[str, ...]  # header and object maps, and its write journal
 
     @property
     def namespace(self) -> str:
@@ -104,6 +105,8 @@ class ImageLayer(Model):
 
 def observe_layers(cluster: CephCluster, pool: str, image: str) -> list[ImageLayer]:
     """The image's own objects, then those of its parent, and so on down.
+
+    A journal in another pool follows its image as a layer of its own.
 
     Raises GrampusError when there is no such image.
     """

@@ -21,6 +21,7 @@ from pydantic import ConfigDict
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.connecting import CONNECT
+from grampus.ceph.journal_objects import ensure_journal_absent
 from grampus.ceph.namespaces import place_of, split_image
 from grampus.ceph.ports import CommandOutput
 from grampus.ceph.rbd import EBUSY, ENOENT, GENTLY
@@ -41,26 +42,6 @@ BUSY_POLL_S = 0.5
 COMMIT_BUSY_TIMEOUT_S = 45.0
 # Removing the source, or copying back, takes as long as there is data.
 DATA_TIMEOUT_S = 12 * 3600.0
-# An image's write journal, which knows only the image's id. One that is not there is done already.
-REMOVE_JOURNAL = f"""
-{CONNECT}
-import sys, rados
-ABSENT_IN_A_ROW = 64
-pool, namespace, image_id = sys.argv[1:]
-def remove(context, name):
-    try:
-        context.remove_object(name)
-    except rados.ObjectNotFound:
-        return False
-    return True
-with connect() as cluster, cluster.open_ioctx(pool) as context:
-    context.set_namespace(namespace)
-    name, slot, absent = "grampus_journal." + image_id, 0, 0
-    while absent < ABSENT_IN_A_ROW:
-        absent = 0 if remove(context, "%s.%04x" % (name, slot)) else absent + 1
-        slot += 1
-    remove(context, name)
-"""
 # An image that is a migration's source no more, whose target knows nothing of it any more: until
 # then nothing opens it, and nothing removes it.
 END_SOURCE = f"""
@@ -166,9 +147,7 @@ class RbdMigrations:
 
     def ensure_journal_absent(self, pool: str, name: str, image_id: str) -> None:
         """Remove the write journal of the image with that id, whatever it holds."""
-        namespace = split_image(name)[0]
-        argv = ["python3", "-c", REMOVE_JOURNAL, pool, namespace, image_id]
-        self._cluster.runner.run(argv, timeout_s=120)
+        ensure_journal_absent(self._cluster, pool, split_image(name)[0], image_id)
 
     def _require(self, result: CommandOutput, what: str) -> None:
         if result.returncode == 0:

@@ -9,6 +9,7 @@ from typing import Any
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.connecting import CONNECT
+from grampus.ceph.journal_objects import count_journals
 from grampus.ceph.trash import TRASH_IDS
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import RefusedError
@@ -79,7 +80,8 @@ def ensure_pool_of_copies(
 
 
 def ensure_empty_pool_absent(cluster: CephCluster, pool: str) -> bool:
-    """The pool removed if no image is in it, in any namespace or trash; whether it is gone.
+    """The pool removed if no image and no journal is in it, in any namespace or trash; whether it
+    is gone.
 
     While an OSD is down nobody can say so, and it stays. Ceph's leave to remove pools is given for
     that moment alone.
@@ -89,7 +91,7 @@ def ensure_empty_pool_absent(cluster: CephCluster, pool: str) -> bool:
     status = cluster.observe_status()
     if status.osds_up < status.osds:
         return False
-    if count_images(cluster, pool):
+    if count_images(cluster, pool) or count_journals(cluster, pool):
         return False
     cluster.ceph("config", "set", "global", _ALLOW_REMOVAL, "true")
     try:

@@ -18,6 +18,7 @@ from grampus.cli.options import (
     FailoverModeOption,
     FormatOption,
     JournalMemoryOption,
+    JournalPoolOption,
     LabOption,
     MaintenanceWindowOption,
     MaxLagOption,
@@ -46,6 +47,7 @@ from grampus.volumes.write_paths import (
     describe_safety,
     describe_written,
     journal_memory_of,
+    journal_pool_of,
     parse_write_options,
 )
 
@@ -156,6 +158,7 @@ def db_create(
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
     journal_memory: JournalMemoryOption = None,
+    journal_pool: JournalPoolOption = None,
     encrypt: EncryptOption = False,
     binlog_retention: BinlogRetentionOption = None,
     recovery_goal: RecoveryGoalOption = None,
@@ -167,7 +170,7 @@ def db_create(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Create a database: a volume, an instance with its own address and limits, and a user."""
-    path, bounds = parse_write_options(write_path, max_lag, journal_memory)
+    path, bounds = parse_write_options(write_path, max_lag, journal_memory, journal_pool)
     window = parse_maintenance_window(maintenance_window or "none")
     request = CreateRequest(
         name=name,
@@ -352,6 +355,7 @@ def database_document(view: DatabaseView) -> dict[str, Any]:
         "write_path": spec.write_path,
         "max_lag_ms": spec.max_lag_ms if spec.write_path == "cache" else None,
         "journal_memory_bytes": journal_memory_of(spec),
+        "journal_pool": journal_pool_of(spec),
         "encryption": spec.encryption,
         "created_at": view.record.created_at.isoformat(),
         "volume": {

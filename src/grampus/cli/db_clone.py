@@ -18,6 +18,7 @@ from grampus.cli.options import (
     ExternalLogOption,
     FormatOption,
     JournalMemoryOption,
+    JournalPoolOption,
     LabOption,
     MaxLagOption,
     WritePathOption,
@@ -58,6 +59,7 @@ def db_clone(
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
     journal_memory: JournalMemoryOption = None,
+    journal_pool: JournalPoolOption = None,
     external_log: ExternalLogOption = False,
     show_password: ShowPasswordOption = False,
     lab: LabOption = LAB_DEFAULT,
@@ -70,7 +72,7 @@ def db_clone(
     shares nothing, and copying the files takes time. The copy has its own name, address,
     certificates and passwords of Grampus's accounts. It has the same users as the source.
     """
-    path, bounds = parse_write_options(write_path, max_lag, journal_memory)
+    path, bounds = parse_write_options(write_path, max_lag, journal_memory, journal_pool)
     request = CloneRequest(
         source=source,
         name=name,

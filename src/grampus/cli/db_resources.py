@@ -18,6 +18,7 @@ from grampus.cli.options import (
     FailoverModeOption,
     FormatOption,
     JournalMemoryOption,
+    JournalPoolOption,
     LabOption,
     MaintenanceWindowOption,
     MaxLagOption,
@@ -67,6 +68,7 @@ def db_set(
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
     journal_memory: JournalMemoryOption = None,
+    journal_pool: JournalPoolOption = None,
     binlog_retention: BinlogRetentionOption = None,
     recovery_goal: RecoveryGoalOption = None,
     failover: FailoverModeOption = None,
@@ -78,7 +80,7 @@ def db_set(
     """Change memory, CPUs or parameters while the database runs. A new write path needs a
     restart.
     """
-    path, bounds = parse_write_options(write_path, max_lag, journal_memory)
+    path, bounds = parse_write_options(write_path, max_lag, journal_memory, journal_pool)
     memory_bytes = None if memory is None else parse_bytes(memory, what="memory size")
     assignments = [parse_assignment(text) for text in parameter or []]
     sets_path = is_asked_for(path, bounds)
@@ -91,7 +93,8 @@ def db_set(
         raise UsageError(
             "There is nothing to set.",
             "Give --memory, --cpus, --parameter, --write-path, --max-lag, --journal-memory, "
-            "--binlog-retention, --recovery-goal, --failover or --maintenance-window.",
+            "--journal-pool, --binlog-retention, --recovery-goal, --failover or "
+            "--maintenance-window.",
         )
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         live, parameters = live_settings(session), database_parameters(session)

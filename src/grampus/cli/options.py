@@ -121,6 +121,15 @@ JournalMemoryOption = Annotated[
         "the image yet, 16M to 1G (default 256M).",
     ),
 ]
+JournalPoolOption = Annotated[
+    str | None,
+    typer.Option(
+        "--journal-pool",
+        metavar="POOL",
+        help="With --write-path journal or cache: the pool for the journal, such as one on flash "
+        "(default: the pool of the image).",
+    ),
+]
 ExternalLogOption = Annotated[
     bool,
     typer.Option(

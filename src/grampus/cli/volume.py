@@ -26,6 +26,7 @@ from grampus.cli.options import (
     EncryptOption,
     FormatOption,
     JournalMemoryOption,
+    JournalPoolOption,
     LabOption,
     MaxLagOption,
     TransportOption,
@@ -51,6 +52,7 @@ from grampus.volumes.write_paths import (
     explain_losses,
     is_asked_for,
     journal_memory_of,
+    journal_pool_of,
     parse_write_options,
 )
 
@@ -103,6 +105,7 @@ def volume_create(
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
     journal_memory: JournalMemoryOption = None,
+    journal_pool: JournalPoolOption = None,
     encrypt: EncryptOption = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
@@ -111,7 +114,7 @@ def volume_create(
     """Create a volume. The first attach creates an XFS file system on it."""
     require_name("volume", name)
     size_bytes = parse_bytes(size)
-    path, bounds = parse_write_options(write_path, max_lag, journal_memory)
+    path, bounds = parse_write_options(write_path, max_lag, journal_memory, journal_pool)
     with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
         spec = volumes.plan_create(
             name,
@@ -230,18 +233,20 @@ def volume_set(
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
     journal_memory: JournalMemoryOption = None,
+    journal_pool: JournalPoolOption = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Set the write path of a detached volume, from its next attach on."""
-    path, bounds = parse_write_options(write_path, max_lag, journal_memory)
+    path, bounds = parse_write_options(write_path, max_lag, journal_memory, journal_pool)
     require_something_to_set(path, bounds)
     with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
         if _holds_database(session, name):
             options = f" --write-path {path}" if path else ""
             options += f" --max-lag {max_lag}" if max_lag else ""
             options += f" --journal-memory {journal_memory}" if journal_memory else ""
+            options += f" --journal-pool {journal_pool}" if journal_pool else ""
             raise RefusedError(
                 f"The volume '{name}' belongs to the database '{name}'.",
                 "Set the write path of the database, which restarts it: `grampus db set "
@@ -351,6 +356,7 @@ def volume_document(record: VolumeRecord) -> dict[str, Any]:
         "write_path": record.spec.write_path,
         "max_lag_ms": record.spec.max_lag_ms if record.spec.write_path == "cache" else None,
         "journal_memory_bytes": journal_memory_of(record.spec),
+        "journal_pool": journal_pool_of(record.spec),
         "encryption": record.spec.encryption,
         "ceph_user": record.ceph_user,
         "host": record.host,
@@ -385,7 +391,7 @@ def details_of_record(record: VolumeRecord) -> dict[str, str]:
     log_bytes = document.pop("external_log_bytes")
     if log_bytes is not None:
         document["filesystem"] += f", with an external log in the first {format_bytes(log_bytes)}"
-    del document["max_lag_ms"], document["journal_memory_bytes"]
+    del document["max_lag_ms"], document["journal_memory_bytes"], document["journal_pool"]
     document["write_path"] = describe_written(record.spec)
     logs = document.pop("local_logs")
     if logs:
@@ -453,7 +459,8 @@ def require_something_to_set(write_path: WritePath | None, bounds: WriteBounds) 
     if not is_asked_for(write_path, bounds):
         raise UsageError(
             "There is nothing to set.",
-            "Give --write-path direct, journal or cache, --max-lag or --journal-memory.",
+            "Give --write-path direct, journal or cache, --max-lag, --journal-memory or "
+            "--journal-pool.",
         )
 
 

@@ -14,6 +14,7 @@ from grampus.cli.options import (
     DryRunOption,
     FormatOption,
     JournalMemoryOption,
+    JournalPoolOption,
     LabOption,
     MaxLagOption,
     WritePathOption,
@@ -149,6 +150,7 @@ def volume_clone(
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
     journal_memory: JournalMemoryOption = None,
+    journal_pool: JournalPoolOption = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -156,7 +158,7 @@ def volume_clone(
     """Create a volume that shares a snapshot's data until one of them is written to."""
     parent, snapshot = parse_source(source)
     size_bytes = None if size is None else parse_bytes(size)
-    path, bounds = parse_write_options(write_path, max_lag, journal_memory)
+    path, bounds = parse_write_options(write_path, max_lag, journal_memory, journal_pool)
     with work_on_volumes(lab, dry_run=dry_run) as (_, volumes):
         record = volumes.get(parent)
         spec = VolumeSpec(

@@ -8,10 +8,10 @@ from grampus.databases.binlog_keeping.expiry import ensure_running_expiry
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.lifecycle import bring_up, bring_up_steps
-from grampus.databases.model import DatabaseSpec, WritePathChange
+from grampus.databases.model import DatabaseRecord, DatabaseSpec, WritePathChange
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
-from grampus.volumes.write_paths import describe_written, journal_memory_of
+from grampus.volumes.write_paths import bounds_of, describe_written
 
 
 def record_step(ports: StepPorts, spec: DatabaseSpec, what: str) -> Step:
@@ -48,6 +48,18 @@ def _resize_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
     ]
 
 
+def write_path_change(record: DatabaseRecord, changed: DatabaseSpec) -> WritePathChange:
+    """The change of a database's write path, with what its undo needs."""
+    return WritePathChange(
+        changed=changed,
+        former=record.spec.write_path,
+        former_max_lag_ms=record.spec.max_lag_ms,
+        former_journal_memory_bytes=record.spec.journal_memory_bytes,
+        former_journal_pool=record.spec.journal_pool,
+        restarts=record.desired == "running",
+    )
+
+
 def _set_steps(ports: StepPorts, change: WritePathChange) -> list[Step]:
     """A change of the write path, which is settled while the volume is attached nowhere.
 
@@ -59,6 +71,7 @@ def _set_steps(ports: StepPorts, change: WritePathChange) -> list[Step]:
             "write_path": change.former,
             "max_lag_ms": change.former_max_lag_ms,
             "journal_memory_bytes": change.former_journal_memory_bytes,
+            "journal_pool": change.former_journal_pool,
         }
     )
     name, work, former_work = spec.name, DatabaseWork(ports, spec), DatabaseWork(ports, former)
@@ -67,11 +80,7 @@ def _set_steps(ports: StepPorts, change: WritePathChange) -> list[Step]:
         ports.volumes.ensure_detached(name)
 
     def write_by(path_of: DatabaseSpec) -> None:
-        lag_ms = path_of.max_lag_ms if path_of.write_path == "cache" else None
-        memory_bytes = journal_memory_of(path_of)
-        ports.volumes.ensure_write_path(
-            name, path_of.write_path, max_lag_ms=lag_ms, journal_memory_bytes=memory_bytes
-        )
+        ports.volumes.ensure_write_path(name, path_of.write_path, **bounds_of(path_of))
 
     stop = Step("server", "Stop the server", work.stop_server, lambda: bring_up(ports, former))
     change_steps = [

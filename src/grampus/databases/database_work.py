@@ -144,6 +144,7 @@ class DatabaseWork:
             write_path=spec.write_path,
             max_lag_ms=spec.max_lag_ms,
             journal_memory_bytes=spec.journal_memory_bytes,
+            journal_pool=spec.journal_pool,
             encryption=spec.encryption,
             external_log_bytes=spec.external_log_bytes,
             identity=self._identity(),

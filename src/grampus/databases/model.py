@@ -72,6 +72,7 @@ class DatabaseSpec(Model):
     write_path: WritePath = "direct"  # of its volume
     max_lag_ms: int = DEFAULT_MAX_LAG_MS  # of its volume, with the write path `cache` alone
     journal_memory_bytes: int | None = None  # of its volume; None: the default
+    journal_pool: str | None = None  # of its volume; None: that of the image
     encryption: EncryptionName | None = None  # of its volume, from its creation on
     external_log_bytes: int | None = None  # of its volume, from its creation on
     parameters: dict[str, str] = Field(
@@ -349,6 +350,7 @@ class WritePathChange(Model):
     former: WritePath
     former_max_lag_ms: int = DEFAULT_MAX_LAG_MS
     former_journal_memory_bytes: int | None = None
+    former_journal_pool: str | None = None
     restarts: bool  # it shall run, so it is stopped before the change and started after it
 
 

@@ -30,7 +30,11 @@ from grampus.databases.request import (
 from grampus.hosts.port import Fleet, Host, HostUnreachableError
 from grampus.volumes.decide_external_log import decide_external_log
 from grampus.volumes.model import EncryptionName, WritePath
-from grampus.volumes.write_paths import decide_journal_memory_bytes, decide_max_lag_ms
+from grampus.volumes.write_paths import (
+    decide_journal_memory_bytes,
+    decide_journal_pool,
+    decide_max_lag_ms,
+)
 
 # A clone writes little at first, but a pool with less has no room for long.
 SHARING_ROOM_BYTES = 256 * MIB
@@ -80,6 +84,8 @@ class CreatePlanner:
             pool = like.pool if like else request.pool or self._cluster.volume_pool()
             if like is None:
                 self._cluster.check_room(pool, request.size_bytes)
+            journal_pool = decide_journal_pool(write_path, request.journal_pool, pool=pool)
+            self._volumes.check_journal_pool(journal_pool, pool, request.size_bytes)
         return DatabaseSpec(
             name=request.name,
             flavour=flavour,
@@ -97,6 +103,7 @@ class CreatePlanner:
             journal_memory_bytes=decide_journal_memory_bytes(
                 write_path, request.journal_memory_bytes
             ),
+            journal_pool=journal_pool,
             encryption=encryption,
             external_log_bytes=like.external_log_bytes
             if like

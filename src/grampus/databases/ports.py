@@ -130,6 +130,13 @@ class VolumePort(Protocol):
         """Raise GrampusError when no such volume could be attached to `host`."""
         ...
 
+    def check_journal_pool(self, journal_pool: str | None, pool: str, size_bytes: int) -> None:
+        """Raise NotFoundError or RefusedError when the journal of a volume cannot be in that pool.
+
+        `pool` is that of its image, `size_bytes` its size. None: the journal is there, too.
+        """
+        ...
+
     def ensure_write_path(
         self, name: str, write_path: WritePath, **bounds: Unpack[WriteBounds]
     ) -> VolumeRecord:

@@ -13,7 +13,11 @@ from grampus.core.units import GIB, MIB, TIB, format_bytes
 from grampus.core.weekly_window import WeeklyWindow, parse_weekly_window
 from grampus.databases.model import DEFAULT_WRITE_PATH, FailoverMode, FlavourName
 from grampus.volumes.model import WritePath
-from grampus.volumes.write_paths import decide_journal_memory_bytes, decide_max_lag_ms
+from grampus.volumes.write_paths import (
+    decide_journal_memory_bytes,
+    decide_journal_pool,
+    decide_max_lag_ms,
+)
 
 FLAVOURS: tuple[FlavourName, ...] = get_args(FlavourName)
 FAILOVER_MODES: tuple[FailoverMode, ...] = get_args(FailoverMode)
@@ -44,6 +48,7 @@ class CreateRequest:
     write_path: WritePath | None = None  # None: DEFAULT_WRITE_PATH
     max_lag_ms: int | None = None  # None: the default; with the write path `cache` alone
     journal_memory_bytes: int | None = None  # None: the default; not with `direct`
+    journal_pool: str | None = None  # None: that of the image; not with `direct`
     version: str | None = None  # of the server, such as `10.11`; None: the newest there is
     pool: str | None = None  # None: where new volumes go; a clone is in its source's
     encrypt: bool = False  # its volume, at rest; a clone is as its source
@@ -123,6 +128,7 @@ def require_request(request: CreateRequest) -> FlavourName:
     write_path = request.write_path or DEFAULT_WRITE_PATH
     decide_max_lag_ms(write_path, request.max_lag_ms)
     decide_journal_memory_bytes(write_path, request.journal_memory_bytes)
+    decide_journal_pool(write_path, request.journal_pool, pool="")
     return request.flavour
 
 

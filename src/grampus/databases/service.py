@@ -23,6 +23,7 @@ from grampus.databases.changes import (
     SET_RETENTION,
     SET_WINDOW,
     SET_WRITE_PATH,
+    write_path_change,
 )
 from grampus.databases.clones.decide_golden import GoldenSpec
 from grampus.databases.clones.golden import GoldenVolumes
@@ -314,7 +315,8 @@ class DatabaseService:
 
         What is None stays, or is the default of a new path. Raises NotFoundError, UsageError for
         a bound that the path has not, RefusedError with code `not-ready`, HostUnreachableError,
-        and GrampusError with code `no-volumed` or `no-driver` when its host cannot serve that path.
+        GrampusError with code `no-volumed` or `no-driver` when its host cannot serve that path, and
+        what `VolumePort.check_journal_pool` raises.
         """
         record = self._operations.ready(name)
         changed = decide_written(record.spec, write_path, **bounds)
@@ -322,13 +324,9 @@ class DatabaseService:
             return None
         self._operations.require_reachable(record.spec.host, record.spec.name)
         self._volumes.require_served(record.spec.host, changed.write_path)
-        return WritePathChange(
-            changed=changed,
-            former=record.spec.write_path,
-            former_max_lag_ms=record.spec.max_lag_ms,
-            former_journal_memory_bytes=record.spec.journal_memory_bytes,
-            restarts=record.desired == "running",
-        )
+        if changed.journal_pool != record.spec.journal_pool:
+            self._volumes.check_journal_pool(changed.journal_pool, changed.pool, changed.size_bytes)
+        return write_path_change(record, changed)
 
     def set_write_path(
         self, name: str, write_path: WritePath | None, **bounds: Unpack[WriteBounds]

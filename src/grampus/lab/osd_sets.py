@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.journal_objects import count_journals
 from grampus.ceph.pools import count_images, ensure_empty_pool_absent
 from grampus.core.errors import RefusedError
 from grampus.lab.bootstrap import decide_placement_groups
@@ -132,6 +133,13 @@ class LabOsdSet:
             raise RefusedError(
                 f"The pool {self._set.pool} has images.",
                 "Remove or migrate the images first (`grampus volume list`).",
+                code="in-use",
+            )
+        if count_journals(self._cluster, self._set.pool):
+            raise RefusedError(
+                f"The pool {self._set.pool} has journals of volumes in other pools.",
+                "Move the journals first (`grampus db set NAME --journal-pool POOL`), or delete "
+                "the volumes.",
                 code="in-use",
             )
 

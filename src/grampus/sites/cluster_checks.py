@@ -19,6 +19,7 @@ from grampus.sites.adoption_checks import (
 )
 from grampus.sites.pool_checks import (
     classify_failure_domain,
+    classify_journals,
     classify_other_users,
     classify_pool,
     find_pool,
@@ -45,6 +46,8 @@ class SiteAccess:
     site: str
     user: str  # without `client.`
     pools: tuple[str, ...]
+    # Pools of images whose journals are in another pool, and that pool.
+    journals: frozenset[tuple[str, str]] = frozenset()
 
 
 def explain_connection(error: GrampusError, user: str) -> GrampusError:
@@ -120,7 +123,11 @@ class _Observer:
                 self._ask("df", detail="detail"), self._ask("osd dump"), status["health"]
             ),
         ]
-        return [*checks, *(check for pool in self._access.pools for check in self._of_pool(pool))]
+        checks += (check for pool in self._access.pools for check in self._of_pool(pool))
+        if self._access.journals:
+            pools = self._ask("osd pool ls", detail="detail")
+            checks += (classify_journals(pools, *pair) for pair in sorted(self._access.journals))
+        return checks
 
     def _of_pool(self, pool: str) -> list[Check]:
         """Those of one pool. Raises _DeniedError."""

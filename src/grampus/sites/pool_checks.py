@@ -107,6 +107,41 @@ def _classify_copies(found: Document, pool: str) -> Check:
     return Check("copies", "ok", f"The pool has {size} copies and needs {min_size} to write.")
 
 
+def classify_journals(pools: Iterable[Document], pool: str, journal_pool: str) -> Check:
+    """Whether journals in `journal_pool` are as safe as the images in `pool` that they are of.
+
+    `pools` is the document of `ceph osd pool ls detail`.
+    """
+    known = list(pools)
+    images, journals = find_pool(known, pool), find_pool(known, journal_pool)
+    of_volumes = f"journals of volumes in '{pool}'"
+    if images is None or journals is None:
+        missing = pool if images is None else journal_pool
+        return Check(
+            "journals",
+            "refused",
+            f"The pool '{journal_pool}' has {of_volumes}, and the cluster has no pool named "
+            f"'{missing}'.",
+            "Create the pool again under its name, and restore its objects or the databases.",
+        )
+    weaker = [
+        f"ceph osd pool set {journal_pool} {key} {images[key]}"
+        for key in ("size", "min_size")
+        if int(journals[key]) < int(images[key])
+    ]
+    if weaker:
+        return Check(
+            "journals",
+            "warning",
+            f"The pool '{journal_pool}' has {of_volumes}, and fewer copies (size "
+            f"{journals['size']}, min_size {journals['min_size']}) than '{pool}' (size "
+            f"{images['size']}, min_size {images['min_size']}): new commits are less safe.",
+            "\n".join(weaker),
+        )
+    sentence = f"The pool '{journal_pool}' has {of_volumes}, and as many copies."
+    return Check("journals", "ok", sentence)
+
+
 def _classify_autoscaler(found: Document, pool: str) -> Check:
     mode, groups = str(found.get("pg_autoscale_mode", "")), int(found.get("pg_num", 0))
     target = int(found.get("pg_num_target", groups))

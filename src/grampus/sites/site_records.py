@@ -20,7 +20,7 @@ from grampus.state.store import Store
 
 
 class _Stored(Model):
-    """Of any record in a site, which pool it is in; what is in none has no such field.
+    """Of any record in a site, which pools it is in; what is in none has no such field.
 
     A deleted database has the records of the database and of its volume in its own.
     """
@@ -28,13 +28,20 @@ class _Stored(Model):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     pool: str = ""
+    journal_pool: str | None = None  # of a volume, or a database with one
     spec: _Stored | None = None
     record: _Stored | None = None
     volume: _Stored | None = None
 
     def pools(self) -> set[str]:
         inner = [one for one in (self.spec, self.record, self.volume) if one is not None]
-        return {self.pool, *(pool for one in inner for pool in one.pools())} - {""}
+        own = {self.pool, self.journal_pool or ""}
+        return {*own, *(pool for one in inner for pool in one.pools())} - {""}
+
+    def journal_pools(self) -> set[tuple[str, str]]:
+        inner = [one for one in (self.spec, self.record, self.volume) if one is not None]
+        own = {(self.pool, self.journal_pool)} if self.pool and self.journal_pool else set()
+        return {*own, *(pair for one in inner for pair in one.journal_pools())}
 
 
 class SiteRecords:
@@ -101,6 +108,19 @@ class SiteRecords:
                 for record in state.all(kind, name, _Stored).values()
                 for pool in record.pools()
             }
+
+    def journal_pools(self, name: str) -> frozenset[tuple[str, str]]:
+        """The pools of images whose journals are in another pool, each with that pool."""
+        state = self._state_of(name)
+        if state is None:
+            return frozenset()
+        with closing(state):
+            return frozenset(
+                pair
+                for kind in self._in_use.values()
+                for record in state.all(kind, name, _Stored).values()
+                for pair in record.journal_pools()
+            )
 
     def hosts(self, name: str) -> list[str]:
         """The names of the site's hosts, sorted."""

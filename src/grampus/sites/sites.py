@@ -159,7 +159,9 @@ class SiteService:
         try:
             cluster = CephCluster(runner, image_pools=spec.pools)
             observe_fsid(cluster, spec.user)
-            checks = observe_checks(cluster, SiteAccess(spec.name, spec.user, spec.pools))
+            journals = self._records.journal_pools(name)
+            access = SiteAccess(spec.name, spec.user, spec.pools, journals)
+            checks = observe_checks(cluster, access)
             if all(one.verdict != "refused" for one in checks):
                 checks.append(self._check_state(spec, runner))
             return checks

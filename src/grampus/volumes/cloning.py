@@ -79,6 +79,7 @@ class Cloning:
             )
         spec = self._require_cloneable(spec, source)
         self._attacher.require_volumed(spec.write_path, spec.encryption)
+        self._creating.check_journal_pool(spec.journal_pool, spec.pool, spec.size_bytes)
         self._creating.require_free(spec)
         whole = spec.model_copy(
             update={

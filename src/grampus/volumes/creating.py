@@ -15,7 +15,14 @@ from grampus.state.operations import Step
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.decide_identity import is_own_client, is_own_image, is_same_volume
 from grampus.volumes.decide_namespace import needs_namespace
-from grampus.volumes.decide_pool import SMALLER, require_pool, require_room
+from grampus.volumes.decide_pool import (
+    SMALLER,
+    Redundancy,
+    journal_bytes,
+    require_as_redundant,
+    require_pool,
+    require_room,
+)
 from grampus.volumes.decide_snapshot import require_no_clones
 from grampus.volumes.encrypting import Encrypting
 from grampus.volumes.journals import Journals
@@ -25,6 +32,7 @@ from grampus.volumes.records import VolumeRecords
 # The OSDs report to the MGR every 5 s (`mgr_stats_period`), and it reports to the MONs every 2 s
 # (`mgr_tick_period`); a busy machine takes longer.
 COUNTED_WITHIN_S = 60.0
+_OTHER_POOL = "Choose another pool for the journal, delete data in this one, or add OSDs."
 
 
 class Creating:
@@ -87,6 +95,23 @@ class Creating:
         )
         require_room(pool, size_bytes, counted[0], remedy=remedy)
 
+    def check_journal_pool(self, journal_pool: str | None, pool: str, size_bytes: int) -> None:
+        """Raise what `check_room` raises when the journal of a volume in `pool` cannot be there.
+
+        RefusedError has code `weaker-journal` when that pool has fewer copies than the image's.
+        """
+        if journal_pool is not None:
+            self.check_room(journal_pool, journal_bytes(size_bytes), remedy=_OTHER_POOL)
+            journal, image = (self._redundancy(one) for one in (journal_pool, pool))
+            require_as_redundant(journal_pool, journal, pool, image)
+
+    def _redundancy(self, pool: str) -> Redundancy:
+        size, min_size = (
+            int(self._cluster.query("osd", "pool", "get", pool, key)[key])
+            for key in ("size", "min_size")
+        )
+        return Redundancy(copies=size, min_copies=min_size)
+
     def require_writable(self, name: str) -> None:
         """Raise RefusedError with code `pool-full` when whoever opened its image would wait.
 
@@ -95,6 +120,8 @@ class Creating:
         record = self._records.find(name)
         if record is not None:
             self._cluster.require_writable(record.spec.pool)
+            if record.spec.journal_pool is not None:
+                self._cluster.require_writable(record.spec.journal_pool)
 
     def require_new(self, name: str) -> None:
         """Raise RefusedError with code `exists` when there is such a volume."""

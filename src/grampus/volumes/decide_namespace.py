@@ -69,7 +69,8 @@ def read_places(record: VolumeRecord) -> tuple[str, ...]:
 def decide_capabilities(record: VolumeRecord) -> Mapping[str, str]:
     """What the volume's cephx user may do: all in its own place, and read what it shares.
 
-    While it migrates it has a place in either pool.
+    While it migrates it has a place in either pool. Of a journal in another pool it has the place
+    there that has the name of its own.
 
     The default namespace is named too, else all of the pool's namespaces would be granted.
     """
@@ -94,10 +95,12 @@ def _with_data_place(place: str) -> tuple[str, ...]:
 
 
 def _pools(record: VolumeRecord) -> tuple[str, ...]:
-    """Where the image is: while it migrates, in two pools, whichever it is opened in."""
+    """Where the image is (while it migrates, in two pools), and its journal."""
     migration = record.migration
     pools = () if migration is None else (migration.from_pool, migration.to_pool)
-    return tuple(dict.fromkeys((*pools, record.spec.pool)))
+    journal_pool = record.spec.journal_pool
+    journal_pools = () if journal_pool is None else (journal_pool,)
+    return tuple(dict.fromkeys((*pools, record.spec.pool, *journal_pools)))
 
 
 def _render_grant(profile: str, place: str) -> str:

@@ -1,11 +1,12 @@
-"""Whether a pool can take a volume. Pure."""
+"""Whether a pool can take a volume, or its journal. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from grampus.core.errors import NotFoundError, RefusedError, closest_name
-from grampus.core.units import format_bytes_apart
+from grampus.core.units import GIB, MIB, format_bytes_apart
 
 SMALLER = "Choose a smaller size, delete data that is not needed, or add OSDs."
 
@@ -44,3 +45,47 @@ def require_room(
             remedy,
             code="pool-full",
         )
+
+
+def journal_bytes(size_bytes: int) -> int:
+    """What the journal of a volume of that size takes of its pool at most.
+
+    As volumed chooses it (`Config::for_volume`): a quarter, within 256 MiB and 1 GiB.
+    """
+    return min(max(size_bytes // 4, 256 * MIB), GIB)
+
+
+@dataclass(frozen=True)
+class Redundancy:
+    """The copies of a replicated pool."""
+
+    copies: int
+    min_copies: int  # with fewer, the pool accepts no write (`min_size`)
+
+
+def require_as_redundant(
+    journal_pool: str, journal: Redundancy, pool: str, image: Redundancy
+) -> None:
+    """Raise RefusedError with code `weaker-journal` when the journal has fewer copies.
+
+    What a commit was promised is in the journal alone at first.
+    """
+    if journal.copies < image.copies:
+        problem = (
+            f"The pool '{journal_pool}' has {journal.copies} copies of each object, and '{pool}' "
+            f"has {image.copies}."
+        )
+    elif journal.min_copies < image.min_copies:
+        problem = (
+            f"The pool '{journal_pool}' accepts writes with {journal.min_copies} copies (min_size)"
+            f", and '{pool}' needs {image.min_copies}."
+        )
+    else:
+        return
+    raise RefusedError(
+        f"{problem} New commits are only in the journal for some seconds, so a journal there "
+        "would make them less safe.",
+        f"Choose another pool, or change it: `ceph osd pool set {journal_pool} size "
+        f"{image.copies}` and `... min_size {image.min_copies}`.",
+        code="weaker-journal",
+    )

@@ -18,6 +18,7 @@ from grampus.hosts.port import Fleet, Host, HostUnreachableError
 from grampus.state.operations import Step
 from grampus.volumes import journal_damage
 from grampus.volumes.attaching import Attacher
+from grampus.volumes.decide_identity import is_same_volume
 from grampus.volumes.decide_local_log import (
     decide_replay_hosts,
     find_current_log,
@@ -30,8 +31,9 @@ from grampus.volumes.drivers.volumed import (
 )
 from grampus.volumes.live import parse_result
 from grampus.volumes.local_logs import is_local_directory, local_directory
-from grampus.volumes.model import VolumeRecord
+from grampus.volumes.model import VolumeRecord, VolumeSpec
 from grampus.volumes.records import VolumeRecords
+from grampus.volumes.write_paths import describe_written
 
 REPLAY_TIMEOUT_S = 600.0
 REMOVE_TIMEOUT_S = 120.0
@@ -55,6 +57,16 @@ class ReplayOrder(Model):
     name: str
     host: str  # where volumed runs for it
     accept_loss: bool = False  # of what a damaged journal has lost
+
+
+class MoveJournalOrder(VolumeSpec):
+    """A change of the pool of a journal, as it is journaled: the volume as it shall be."""
+
+    former: str | None  # where its journal was; None: the pool of the image
+
+    def spec(self) -> VolumeSpec:
+        """The volume as it shall be."""
+        return VolumeSpec.model_validate(self.model_dump(exclude={"former"}))
 
 
 class Journals:
@@ -136,6 +148,49 @@ class Journals:
         host = self._any_host()
         self._run(record, host, ["remove-journal"], "removed", REMOVE_TIMEOUT_S)
         self._attacher.detach(name)
+
+    def move_steps(self, order: MoveJournalOrder) -> list[Step]:
+        """The change of the pool of a journal; each step may be repeated, and none is undone.
+
+        The next attach begins a journal in the new pool.
+        """
+        name, spec = order.name, order.spec()
+        return [
+            Step(
+                "replay",
+                f"Apply the journal of '{name}' to its image, if it has one",
+                lambda: self._if_same(spec, lambda: self._bring_in(name)),
+            ),
+            Step(
+                "remove",
+                f"Remove the journal from the pool '{order.former or spec.pool}'",
+                lambda: self._if_same(spec, lambda: self._remove(name)),
+            ),
+            Step(
+                "record",
+                f"Set the write path of the volume to {describe_written(spec)}",
+                lambda: self._if_same(spec, lambda: self._record(spec)),
+            ),
+        ]
+
+    def _bring_in(self, name: str) -> None:
+        self._attacher.detach(name)  # a replay that was cut off has left its traces on a host
+        self.ensure_replayed(name)
+
+    def _remove(self, name: str) -> None:
+        self._attacher.detach(name)
+        self.ensure_removed(name)
+
+    def _record(self, spec: VolumeSpec) -> None:
+        record = self._records.get(spec.name).model_copy(update={"spec": spec})
+        self._attacher.ensure_client(record)
+        self._records.put(record)
+
+    def _if_same(self, spec: VolumeSpec, change: Callable[[], None]) -> None:
+        """Change the volume, unless another one has its name by now."""
+        record = self._records.find(spec.name)
+        if record is not None and is_same_volume(record.spec, spec):
+            change()
 
     def _replay(self, order: ReplayOrder) -> Replayed:
         record, host = self._records.get(order.name), self._fleet.host(order.host)

@@ -12,7 +12,7 @@ from grampus.volumes.cloning import CloneOrder, Cloning
 from grampus.volumes.creating import Creating
 from grampus.volumes.decide_migration import PoolFillingError
 from grampus.volumes.fencing import FenceOrder, Fencing
-from grampus.volumes.journals import Journals, ReplayOrder
+from grampus.volumes.journals import Journals, MoveJournalOrder, ReplayOrder
 from grampus.volumes.key_rotating import KeyRotating, RotateKeyOrder
 from grampus.volumes.migrating import COPY_STEP, MigrateOrder, Migrating
 from grampus.volumes.model import VolumeSpec
@@ -100,6 +100,14 @@ REPLAY = VolumeOperation[ReplayOrder](
     when_cut_off="undo",
     rest="; the journal keeps all new writes",
 )
+MOVE_JOURNAL = VolumeOperation[MoveJournalOrder](
+    "volume.move-journal",
+    "move of the journal of the volume",
+    document=MoveJournalOrder,
+    build=lambda parts, order: parts.journals.move_steps(order),
+    subject=_name,
+    when_cut_off="finish",
+)
 ROLLBACK = VolumeOperation[RollbackOrder](
     "volume.rollback",
     "rollback of the volume",
@@ -129,7 +137,7 @@ ROTATE_KEY = VolumeOperation[RotateKeyOrder](
     when_cut_off="finish",
 )
 ALL: tuple[VolumeOperation[Any], ...] = (
-    *(FENCE, CREATE, CLONE, DELETE, RESIZE, REPLAY, ROLLBACK, MIGRATE, ROTATE_KEY),
+    *(FENCE, CREATE, CLONE, DELETE, RESIZE, REPLAY, MOVE_JOURNAL, ROLLBACK, MIGRATE, ROTATE_KEY),
 )
 
 

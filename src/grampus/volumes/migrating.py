@@ -63,6 +63,7 @@ class MigrateOrder(Model):
     to_pool: str
     snapshots: tuple[str, ...] = ()  # those that the image had when it was ordered
     held_bytes: int = 0  # what it and they took then
+    journal_pool: str | None = None  # None: its journal is in the pool of the image
 
 
 class Migrating:
@@ -127,6 +128,7 @@ class Migrating:
             to_pool=pool,
             snapshots=snapshots,
             held_bytes=held_bytes,
+            journal_pool=spec.journal_pool,
         )
 
     def steps(self, order: MigrateOrder) -> list[Step]:
@@ -321,7 +323,8 @@ class Migrating:
         record = self._records.get(order.name)
         migration = record.migration
         if migration is not None and migration.source_id is not None:
-            self._rbd.ensure_journal_absent(order.from_pool, order.image, migration.source_id)
+            pool = order.journal_pool or order.from_pool
+            self._rbd.ensure_journal_absent(pool, order.image, migration.source_id)
         self._exchanging.ensure_client(record.model_copy(update={"migration": None}))
         self._images.ensure_namespace_absent(order.from_pool, order.image)
         self._put(record, migration=None)
@@ -342,7 +345,8 @@ class Migrating:
                 self._exchanging.ensure_drained(
                     record.model_copy(update={"spec": there}), limit_s=ABORT_LIMIT_S
                 )
-            self._rbd.ensure_journal_absent(order.to_pool, order.image, status.target_id)
+            pool = order.journal_pool or order.to_pool
+            self._rbd.ensure_journal_absent(pool, order.image, status.target_id)
         if not is_home:
             self._rbd.abort(order.from_pool, order.image)
         spec = record.spec.model_copy(update={"pool": order.from_pool})

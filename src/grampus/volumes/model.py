@@ -57,6 +57,9 @@ class VolumeSpec(Model):
     # With a journal: what data that waits to be applied may take of the host's memory. None:
     # DEFAULT_JOURNAL_MEMORY_BYTES.
     journal_memory_bytes: int | None = None
+    # With a journal: the pool of its objects, such as one on flash in front of disks. None: that of
+    # the image.
+    journal_pool: str | None = None
     # The image is bigger by a header then (`decide_encryption.image_bytes`).
     encryption: EncryptionName | None = None
     # Whose it is: the id of the database that it was made for, else an id of its own. Whoever

@@ -26,7 +26,7 @@ from grampus.volumes.decide_namespace import make_namespace
 from grampus.volumes.drivers.volumed import VolumedProgram
 from grampus.volumes.fencing import FenceOrder
 from grampus.volumes.flushes import Flushes
-from grampus.volumes.journals import Replayed, require_detached
+from grampus.volumes.journals import MoveJournalOrder, Replayed, require_detached
 from grampus.volumes.live import LiveVolume
 from grampus.volumes.local_logs import Aside
 from grampus.volumes.model import (
@@ -97,6 +97,7 @@ class VolumeService:
         # They change nothing that others use: they need no lock, and nothing else of this service.
         self.exporting, self.importing = parts.transfers.exporting, parts.transfers.importing
         self.check_room = parts.creating.check_room
+        self.check_journal_pool = parts.creating.check_journal_pool
         self.require_writable = parts.creating.require_writable
         self.measure_snapshots = parts.snapshots.measured
         self.observe_states = parts.asking.observe_states
@@ -157,6 +158,7 @@ class VolumeService:
         )
         spec = decide_written(spec, write_path, **bounds)
         self.check_room(pool, spec.size_bytes)
+        self.check_journal_pool(spec.journal_pool, pool, spec.size_bytes)
         self._creating.require_free(spec)
         return spec
 
@@ -248,9 +250,10 @@ class VolumeService:
         """How a detached volume is written to from its next attachment on.
 
         What is None stays, or is the default of a new path. A journal that holds something is
-        applied by that attachment, whatever the write path. Raises NotFoundError, UsageError for a
-        bound that the path has not, RefusedError with code `attached`, and GrampusError with code
-        `no-volumed` when the write path needs it and it is not built.
+        applied by that attachment, whatever the write path, or before the journal moves to another
+        pool. Raises NotFoundError, UsageError for a bound that the path has not, RefusedError with
+        code `attached`, GrampusError with code `no-volumed` when the write path needs it and it is
+        not built, and what `check_journal_pool` and `replay` raise.
         """
         self.get(name)
         with self.operations.locked(name):
@@ -260,12 +263,16 @@ class VolumeService:
             if record.spec != spec:
                 require_detached(record, "its write path is fixed at the attach")
                 self._attacher.require_volumed(spec.write_path)
-                written = f"the write path of the volume '{name}' to {describe_written(spec)}"
-                self.operations.runner.propose(lambda: [f"Set {written}"])
-                # Nothing but the record: the operation journal has nothing to undo.
-                record = record.model_copy(update={"spec": spec})
-                self._records.put(record)
-            return record
+                if spec.journal_pool != record.spec.journal_pool:
+                    self.check_journal_pool(spec.journal_pool, spec.pool, spec.size_bytes)
+                    order = MoveJournalOrder(**spec.model_dump(), former=record.spec.journal_pool)
+                    self.operations.run(kinds.MOVE_JOURNAL, order)
+                else:
+                    written = f"the write path of the volume '{name}' to {describe_written(spec)}"
+                    self.operations.runner.propose(lambda: [f"Set {written}"])
+                    # Nothing but the record: the operation journal has nothing to undo.
+                    self._records.put(record.model_copy(update={"spec": spec}))
+            return self.get(name)
 
     def require_served(
         self, host: str, write_path: WritePath, encryption: EncryptionName | None = None

@@ -30,7 +30,7 @@ _DURATION = re.compile(
 
 # Metadata of the image that volumed keeps, under our prefix (`grampus.`).
 JOURNAL_KEY = "journal"
-OBJECTS_KEY = "journal.objects"
+OBJECTS_KEY = "journal.objects"  # `ceph/journal_objects.py` reads what it says
 LOCAL_KEY = "journal.local"  # the log on a host's disk that may hold what is nowhere else
 _OPEN = "open"
 
@@ -40,10 +40,14 @@ class WriteBounds(TypedDict, total=False):
 
     max_lag_ms: int | None  # with `cache` alone
     journal_memory_bytes: int | None  # not with `direct`
+    journal_pool: str | None  # not with `direct`
 
 
 class Written(Protocol):
     """A volume, or a database with one: how it is written to."""
+
+    @property
+    def pool(self) -> str: ...
 
     @property
     def write_path(self) -> WritePath: ...
@@ -53,6 +57,9 @@ class Written(Protocol):
 
     @property
     def journal_memory_bytes(self) -> int | None: ...
+
+    @property
+    def journal_pool(self) -> str | None: ...
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None) -> Self:
         """The same with other values."""
@@ -129,22 +136,28 @@ def parse_max_lag_ms(text: str) -> int:
 
 
 def describe_write_path(
-    write_path: WritePath, max_lag_ms: int, journal_memory_bytes: int | None = None
+    write_path: WritePath,
+    max_lag_ms: int,
+    journal_memory_bytes: int | None = None,
+    journal_pool: str | None = None,
 ) -> str:
-    """The write path for people: `journal`, `cache, at most 100 ms behind`; with the memory of its
-    journal if that is not the default.
+    """The write path for people: `journal`, `cache, at most 100 ms behind`; with the memory and the
+    pool of its journal if they are not the default ones.
     """
     words: list[str] = [write_path]
     if write_path == "cache":
         words.append(f"at most {format_duration(max_lag_ms / 1000)} behind")
     if journal_memory_bytes is not None:
         words.append(f"at most {format_bytes(journal_memory_bytes)} of memory for its journal")
+    if journal_pool is not None:
+        words.append(f"its journal in the pool {journal_pool}")
     return ", ".join(words)
 
 
 def describe_written(spec: Written) -> str:
     """The same of a volume or a database."""
-    return describe_write_path(spec.write_path, spec.max_lag_ms, spec.journal_memory_bytes)
+    memory_bytes, pool = spec.journal_memory_bytes, spec.journal_pool
+    return describe_write_path(spec.write_path, spec.max_lag_ms, memory_bytes, pool)
 
 
 def describe_safety(spec: Written) -> str:
@@ -209,6 +222,31 @@ def decide_journal_memory_bytes(
     return None
 
 
+def decide_journal_pool(
+    write_path: WritePath, wanted: str | None, *, pool: str, former: str | None = None
+) -> str | None:
+    """The pool of the journal of a volume in `pool`: as wanted, else as it was.
+
+    None: the pool of the image, also when it is named. Raises UsageError when one is wanted without
+    a journal.
+    """
+    if write_path != "direct":
+        chosen = former if wanted is None else wanted
+        return None if chosen == pool else chosen
+    if wanted is not None:
+        raise UsageError(
+            "The write path direct has no journal, so it needs no pool for one.",
+            "Remove --journal-pool, or choose --write-path journal or cache.",
+            code="journal-pool",
+        )
+    return None
+
+
+def journal_pool_of(spec: Written) -> str | None:
+    """The pool that its journal is in, or will be in; None: it has no journal."""
+    return None if spec.write_path == "direct" else spec.journal_pool or spec.pool
+
+
 def journal_memory_of(spec: Written) -> int | None:
     """The most that its journal may take of the host's memory; None: it has no journal."""
     if spec.write_path == "direct":
@@ -216,24 +254,37 @@ def journal_memory_of(spec: Written) -> int | None:
     return spec.journal_memory_bytes or DEFAULT_JOURNAL_MEMORY_BYTES
 
 
+def bounds_of(spec: Written) -> WriteBounds:
+    """What bounds its write path, each as it would be asked for."""
+    return WriteBounds(
+        max_lag_ms=spec.max_lag_ms if spec.write_path == "cache" else None,
+        journal_memory_bytes=journal_memory_of(spec),
+        journal_pool=journal_pool_of(spec),
+    )
+
+
 def decide_written(
     spec: WrittenT, write_path: WritePath | None, **bounds: Unpack[WriteBounds]
 ) -> WrittenT:
     """The volume, or the database, with another write path, other bounds, or both.
 
-    What is None stays as it is. Raises what `decide_max_lag_ms` and
-    `decide_journal_memory_bytes` raise.
+    What is None stays as it is. Raises what `decide_max_lag_ms`, `decide_journal_memory_bytes` and
+    `decide_journal_pool` raise.
     """
     path = write_path or spec.write_path
     lag_ms = decide_max_lag_ms(path, bounds.get("max_lag_ms"), former_ms=spec.max_lag_ms)
     memory_bytes = decide_journal_memory_bytes(
         path, bounds.get("journal_memory_bytes"), former_bytes=spec.journal_memory_bytes
     )
+    journal_pool = decide_journal_pool(
+        path, bounds.get("journal_pool"), pool=spec.pool, former=spec.journal_pool
+    )
     return spec.model_copy(
         update={
             "write_path": path,
             "max_lag_ms": lag_ms,
             "journal_memory_bytes": memory_bytes,
+            "journal_pool": journal_pool,
         }
     )
 
@@ -271,15 +322,19 @@ _LOSSES: dict[WritePath, Losses] = {
 
 
 def parse_write_options(
-    write_path: str | None, max_lag: str | None, journal_memory: str | None = None
+    write_path: str | None,
+    max_lag: str | None,
+    journal_memory: str | None = None,
+    journal_pool: str | None = None,
 ) -> tuple[WritePath | None, WriteBounds]:
-    """--write-path, --max-lag and --journal-memory as given. Raises UsageError."""
+    """The options of the write path, as they are given. Raises UsageError."""
     memory = journal_memory
     return (
         None if write_path is None else parse_write_path(write_path),
         WriteBounds(
             max_lag_ms=None if max_lag is None else parse_max_lag_ms(max_lag),
             journal_memory_bytes=None if memory is None else parse_journal_memory_bytes(memory),
+            journal_pool=journal_pool,
         ),
     )
 

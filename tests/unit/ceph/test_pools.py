@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.journal_objects import COUNT_JOURNALS
 from grampus.ceph.pools import (
     COUNT_IMAGES,
     ensure_empty_pool_absent,
@@ -114,14 +115,17 @@ def test_none_is_made_while_an_osd_is_down() -> None:
 
 
 @pytest.mark.parametrize(
-    ("images", "status", "gone"),
+    ("images", "journals", "status", "gone"),
     [
-        (0, documents.HEALTHY, True),
-        (1, documents.HEALTHY, False),
-        (0, documents.ONE_OSD_DOWN, False),
+        (0, 0, documents.HEALTHY, True),
+        (1, 0, documents.HEALTHY, False),
+        (0, 1, documents.HEALTHY, False),
+        (0, 0, documents.ONE_OSD_DOWN, False),
     ],
 )
-def test_only_an_empty_pool_is_removed(images: int, status: dict[str, Any], gone: bool) -> None:
+def test_only_an_empty_pool_is_removed(
+    images: int, journals: int, status: dict[str, Any], gone: bool
+) -> None:
     remove = f"ceph osd pool rm {POOL} {POOL} --yes-i-really-really-mean-it"
     made = FakeRunner(
         {
@@ -129,6 +133,7 @@ def test_only_an_empty_pool_is_removed(images: int, status: dict[str, Any], gone
             f"ceph mon dump{JSON}": documents.MON_DUMP,
             f"ceph osd pool ls{JSON}": json.dumps(["databases", POOL]),
             f"python3 -c {COUNT_IMAGES} {POOL}": f"{images}\n",
+            f"python3 -c {COUNT_JOURNALS} {POOL}": f"{journals}\n",
             "ceph config set global mon_allow_pool_delete true": "",
             remove: "",
             "ceph config rm global mon_allow_pool_delete": "",

@@ -78,7 +78,7 @@ KEYS = {
     *("host", "driver", "driver_reason", "transport", "device", "export_path", "mount_path"),
     *("external_log_bytes", "log_device"),
     *("client_address", "fenced", "write_path", "max_lag_ms", "encryption", "local_logs"),
-    "journal_memory_bytes",
+    *("journal_memory_bytes", "journal_pool"),
 }
 
 
@@ -350,7 +350,7 @@ def test_logs_set_aside_are_named_with_their_host() -> None:
 
 
 def test_options_of_a_write_path() -> None:
-    nothing = {"max_lag_ms": None, "journal_memory_bytes": None}
+    nothing = {"max_lag_ms": None, "journal_memory_bytes": None, "journal_pool": None}
     assert parse_write_options(None, None) == (None, nothing)
     assert parse_write_options("cache", "0.5s") == ("cache", nothing | {"max_lag_ms": 500})
     path, bounds = parse_write_options("journal", None, "64M")
@@ -367,6 +367,7 @@ def test_options_of_a_write_path() -> None:
     require_something_to_set("direct", {})
     require_something_to_set(None, {"max_lag_ms": 100})
     require_something_to_set(None, {"journal_memory_bytes": 64 << 20})
+    require_something_to_set(None, {"journal_pool": "flash"})
 
 
 def test_the_memory_of_a_journal_is_shown() -> None:

@@ -272,6 +272,13 @@ CASES: list[Case] = [
         "done",
         kind="set",
     ),
+    make_case(
+        "set-journal-pool",
+        lambda w: w.create(write_path="journal"),
+        lambda w: w.service().set_write_path("demo", None, journal_pool="flash"),
+        "done",
+        kind="set",
+    ),
     make_case("scratch", _created, lambda w: w.service().ensure_local_instance("demo"), "gone"),
     make_case(
         "scratch-stop",

@@ -95,7 +95,7 @@ class World:
             "write paths": [
                 f"{name}:{image.record.spec.write_path}:{image.facts.get('write-path')}"
                 f":{image.record.spec.max_lag_ms}:{image.facts.get('max-lag-ms')}"
-                f":{image.record.spec.journal_memory_bytes}"
+                f":{image.record.spec.journal_memory_bytes}:{image.record.spec.journal_pool}"
                 for name, image in images.items()
             ],
             "secrets": sorted(p.name for p in secrets.glob("*")) if secrets.exists() else [],

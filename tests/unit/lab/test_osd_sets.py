@@ -252,6 +252,12 @@ def test_a_set_in_use_stays(world: World) -> None:
         world.remove()
     world.require_whole()
     world.ceph.images.clear()
+    world.ceph.journals["databases-disks"] = 2
+    with pytest.raises(RefusedError, match="has journals of volumes in other pools") as caught:
+        world.remove()
+    assert (caught.value.code, "--journal-pool" in caught.value.remedy) == ("in-use", True)
+    world.require_whole()
+    world.ceph.journals.clear()
     world.ceph.pools["scratch"] = {"rule": "osd-set-disks", "pg_num": "8"}
     with pytest.raises(RefusedError, match="has the pool scratch"):
         world.remove()

@@ -13,7 +13,12 @@ from grampus.sites.adoption_checks import (
     classify_release,
     classify_space,
 )
-from grampus.sites.pool_checks import classify_failure_domain, classify_other_users, classify_pool
+from grampus.sites.pool_checks import (
+    classify_failure_domain,
+    classify_journals,
+    classify_other_users,
+    classify_pool,
+)
 
 POOL: dict[str, Any] = {
     "pool_name": "databases",
@@ -56,6 +61,23 @@ def test_pools(changes: dict[str, Any], verdicts: dict[str, str]) -> None:
     checks = classify_pool({**POOL, **changes}, "databases")
     assert _verdicts(checks) == verdicts
     assert all(one.remedy for one in checks if one.verdict != "ok")
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "remedy"),
+    [
+        ({}, "ok", ""),
+        ({"size": 4, "min_size": 3}, "ok", ""),
+        ({"size": 2}, "warning", "ceph osd pool set flash size 3"),
+        ({"min_size": 1}, "warning", "ceph osd pool set flash min_size 2"),
+        ({"pool_name": "another"}, "refused", "Create the pool again"),
+    ],
+)
+def test_journals_in_another_pool(changes: dict[str, Any], verdict: str, remedy: str) -> None:
+    pools = [POOL, {**POOL, "pool_name": "flash", **changes}]
+    check = classify_journals(pools, "databases", "flash")
+    assert (check.name, check.verdict) == ("journals", verdict)
+    assert remedy in (check.remedy or "")
 
 
 def test_an_absent_pool_has_the_commands_that_create_it() -> None:

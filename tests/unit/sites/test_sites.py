@@ -363,14 +363,20 @@ class Stored(BaseModel):
     """Of a record what says where its volume is."""
 
     pool: str = ""
+    journal_pool: str | None = None
     spec: Stored | None = None
     record: Stored | None = None
 
 
 IN_FAST = Stored(spec=Stored(pool="fast"))
+JOURNAL_IN_FAST = Stored(spec=Stored(pool="databases", journal_pool="fast"))
 
 
-@pytest.mark.parametrize("stored", [IN_FAST, Stored(record=IN_FAST)], ids=["there", "deleted"])
+@pytest.mark.parametrize(
+    "stored",
+    [IN_FAST, Stored(record=IN_FAST), JOURNAL_IN_FAST],
+    ids=["there", "deleted", "journal"],
+)
 def test_a_site_has_further_pools_and_keeps_those_with_volumes(
     world: World, stored: Stored
 ) -> None:
@@ -394,6 +400,12 @@ def test_a_site_has_further_pools_and_keeps_those_with_volumes(
     with pytest.raises(RefusedError, match="are in the pool fast") as refused:
         world.service.adopt(world.order())
     assert "--pool databases --pool fast" in refused.value.remedy
+    journals = [one.sentence for one in world.service.check("prod") if one.name == "journals"]
+    assert journals == (
+        ["The pool 'fast' has journals of volumes in 'databases', and as many copies."]
+        if stored is JOURNAL_IN_FAST
+        else []
+    )
     with closing(world.state()) as state:
         state.put("database", "prod", "shop", Stored(spec=Stored(pool="databases")))
     assert world.service.adopt(world.order()).spec.pools == ("databases",)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .local_disk import Log, write_log
+from .namespace_commands import require_place
 
 if TYPE_CHECKING:
     from tests.unit.volumes.machine import VolumeHost
@@ -69,9 +70,19 @@ def heard_loops(loops: Mapping[str, Loop]) -> list[tuple[str, Loop]]:
 def open_journal(host: VolumeHost, daemon: Daemon, image: Image) -> None:
     """As volumed marks an image before the first write can be in its journal alone."""
     if daemon.write_path != "direct":
-        host.cluster.journals.add(daemon.image)
-        host.cluster.journal_ids[daemon.image] = image.image_id
-        image.metadata["grampus.journal.objects"] = f"journal.{daemon.image}"
+        cluster, argv = host.cluster, daemon.spec.argv
+        if cluster.journal_ids.get(daemon.image) != image.image_id:
+            own = daemon.image.partition("/")[0]
+            asked = argv[argv.index("--journal-pool") + 1] if "--journal-pool" in argv else own
+            cluster.journal_ids[daemon.image] = image.image_id
+            cluster.journal_pools.pop(daemon.image, None)
+            if asked != own:
+                cluster.journal_pools[daemon.image] = asked
+        cluster.journals.add(daemon.image)
+        pool = cluster.journal_pools.get(daemon.image)
+        require_place(cluster, argv[argv.index("--user") + 1], daemon.image, pool)
+        name = f"journal.{daemon.image.replace('/', '.')}"
+        image.metadata["grampus.journal.objects"] = f"{pool}/{name}" if pool else name
         image.metadata["grampus.journal"] = "open"
 
 

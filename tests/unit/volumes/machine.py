@@ -26,7 +26,7 @@ from .cluster import FSID, Image, RbdCluster
 from .encryption_commands import data_bytes, make_filesystem, opening_problem, write_key
 from .exchange_answers import answer_exchange, heard_loops, open_journal
 from .local_disk import Log, drain_log, list_asides, open_log, require_removable, write_log
-from .namespace_commands import split_name
+from .namespace_commands import require_place, split_name
 from .volumed_answers import STATISTICS, answer_states, volumed_status
 
 Path = PurePosixPath
@@ -508,6 +508,7 @@ class VolumeHost(FakeHost):
                     return 1, failure
                 client = self.cluster.open_image(name, user, self.address)
                 self.cluster.close_image(name, client)
+                require_place(self.cluster, user, name, self.cluster.journal_pools.get(name))
                 if verb == "replay":
                     if "--local-dir" in known:
                         open_log(self.files, Path(known["--local-dir"]), image)
@@ -519,6 +520,9 @@ class VolumeHost(FakeHost):
                     image.lose_journal()
                     image.metadata["grampus.journal.objects"] = ""
                     was_there = name in self.cluster.journals
+                    pool = self.cluster.journal_pools.pop(name, None)
+                    require_place(self.cluster, user, name, pool)
+                    self.cluster.journal_ids.pop(name, None)
                     self.cluster.journals.discard(name)
                     return 0, json.dumps({"removed": was_there})
         raise AssertionError(f"volumed {words}")

@@ -7,7 +7,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from grampus.ceph.migrations import END_SOURCE, REMOVE_JOURNAL
+from grampus.ceph.journal_objects import REMOVE_JOURNAL
+from grampus.ceph.migrations import END_SOURCE
 from tests.fakes.image_ids import new_image_id
 
 from .namespace_commands import place_of_name, split_name
@@ -78,9 +79,11 @@ def answer_migrations(cluster: RbdCluster, argv: Sequence[str]) -> tuple[int, st
             assert (found, image.snapshots) == (place, {})
             return 0, ""
         case ["python3", "-c", script, pool, namespace, known] if script == REMOVE_JOURNAL:
-            place = f"{pool}/{namespace}" if namespace else pool
             for name, journal_id in [*cluster.journal_ids.items()]:
-                if journal_id == known and place_of_name(name) == place:
+                own_pool, _, own = place_of_name(name).partition("/")
+                is_there = (cluster.journal_pools.get(name, own_pool), own) == (pool, namespace)
+                if journal_id == known and is_there:
+                    cluster.journal_pools.pop(name, None)
                     image = _image_of(cluster, known)
                     assert image is None or not image.is_journal_open, "what it held is lost"
                     cluster.journals.discard(name)

@@ -84,6 +84,14 @@ def require_granted(cluster: RbdCluster, user: str, name: str) -> None:
         below = cluster.images[below[0]].snapshots[below[1]].parent
 
 
+def require_place(cluster: RbdCluster, user: str, name: str, pool: str | None) -> None:
+    """Fail when the user may not open the namespace of the image in another pool."""
+    if pool is not None:
+        place = join_place(pool, place_of_name(name).partition("/")[2])
+        grants = _grants(cluster.users[f"client.{user}"]["osd"])
+        assert ("rbd", place) in grants, f"{user} may not open {place}: {grants}"
+
+
 def _grants(text: str) -> set[tuple[str, str]]:
     """Profile and place of each grant. None is for a whole pool."""
     found = set()

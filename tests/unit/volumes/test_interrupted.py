@@ -13,6 +13,7 @@ from grampus.volumes.decide_external_log import EXTERNAL_LOG_BYTES
 from tests.fakes.interruption import Killed, burn_points, in_turn, is_stopped, stopped_runs
 from tests.unit.volumes.machine import VolumeHost
 
+from .cluster import POOL
 from .world import IMAGE, World, prepared
 
 Act = Callable[[World], object]
@@ -50,6 +51,11 @@ def _with_refused_volumed(world: World) -> None:
 def _with_journal(world: World) -> None:
     world.build_volumed()
     world.create(write_path="journal")
+
+
+def _with_journal_elsewhere(world: World) -> None:
+    world.build_volumed()
+    world.create(write_path="journal", journal_pool="archive")
 
 
 def _with_cache(world: World) -> None:
@@ -103,6 +109,14 @@ def _replay(world: World) -> None:
     world.service().replay("demo")
 
 
+def _move_journal(world: World) -> None:
+    world.service().ensure_write_path("demo", None, journal_pool="archive")
+
+
+def _move_journal_back(world: World) -> None:
+    world.service().ensure_write_path("demo", None, journal_pool=POOL)
+
+
 def _write_directly(world: World) -> None:
     world.service().ensure_write_path("demo", "direct")
 
@@ -148,6 +162,9 @@ _journal_killed = in_turn(_attached_journal, _kill_volumed)
 _journal_left = in_turn(_journal_killed, _detach)  # nobody has applied it
 _journal_left_direct = in_turn(_journal_left, _write_directly)
 _journal_fenced = in_turn(_attached_journal, _fence)
+_journal_elsewhere_left = in_turn(
+    _with_journal_elsewhere, _attach_and_write, _kill_volumed, _detach
+)
 _attached_cache = in_turn(_with_cache, _attach_and_write)
 _cache_killed = in_turn(_attached_cache, _kill_volumed)
 _cache_left = in_turn(_cache_killed, _detach)  # the log on h1 holds what the cluster lacks
@@ -206,6 +223,14 @@ CASES: dict[str, tuple[Act, Act, Act]] = {
     "replay": (_journal_left, _replay, _replay),
     "replay-fenced": (_journal_fenced, _replay, _replay),
     "replay-then-delete": (_journal_left, _replay, _delete),
+    "move-journal": (_journal_left, _move_journal, _move_journal),
+    "move-journal-back": (_journal_elsewhere_left, _move_journal_back, _move_journal_back),
+    "move-journal-of-cache": (_cache_left, _move_journal, _move_journal),
+    "replay-journal-elsewhere": (_journal_elsewhere_left, _replay, _replay),
+    "delete-journal-elsewhere": (_journal_elsewhere_left, _delete, _delete_again),
+    "write-directly-after-journal-elsewhere": (
+        *(_journal_elsewhere_left, _write_directly, _write_directly),
+    ),
     "attach-direct-after-journal": (_journal_left_direct, _attach, _attach),
     "attach-cache": (_with_cache, _attach, _attach),
     "mend-killed-cache": (_cache_killed, _attach, _attach),

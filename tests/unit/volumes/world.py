@@ -82,12 +82,14 @@ class World:
         max_lag_ms: int | None = None,
         encryption: EncryptionName | None = None,
         external_log_bytes: int | None = None,
+        journal_pool: str | None = None,
     ) -> None:
         service = self.service()
         spec = service.plan_create(
             *(name, POOL, GIB),
             write_path=write_path,
             max_lag_ms=max_lag_ms,
+            journal_pool=journal_pool,
             encryption=encryption,
         )
         service.create(spec.model_copy(update={"external_log_bytes": external_log_bytes}))
@@ -141,7 +143,10 @@ class World:
             "parents": sorted(
                 f"{name}:{image.parent}" for name, image in self.cluster.images.items()
             ),
-            "journals": sorted(self.cluster.journals),
+            "journals": sorted(
+                f"{name} in {self.cluster.journal_pools.get(name)}"
+                for name in self.cluster.journals
+            ),
             "unapplied": sorted(
                 name for name, image in self.cluster.images.items() if image.is_journal_open
             ),

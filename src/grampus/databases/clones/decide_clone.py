@@ -35,6 +35,7 @@ class CloneRequest:
     write_path: WritePath | None = None
     max_lag_ms: int | None = None
     journal_memory_bytes: int | None = None
+    journal_pool: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     external_log: bool = False  # files are copied to a volume that has one, unlike the source's
 
@@ -57,7 +58,7 @@ def decide_clone_request(
         )
     write_path = request.write_path or source.write_path
     kept_ms = source.max_lag_ms if write_path == source.write_path == "cache" else None
-    kept_bytes = None if write_path == "direct" else source.journal_memory_bytes
+    keeps = write_path != "direct"
     return CreateRequest(
         name=request.name,
         size_bytes=size_bytes,
@@ -67,7 +68,9 @@ def decide_clone_request(
         host=request.host,
         write_path=write_path,
         max_lag_ms=request.max_lag_ms or kept_ms,
-        journal_memory_bytes=request.journal_memory_bytes or kept_bytes,
+        journal_memory_bytes=request.journal_memory_bytes
+        or (source.journal_memory_bytes if keeps else None),
+        journal_pool=request.journal_pool or (source.journal_pool if keeps else None),
     )
 
 

@@ -156,11 +156,13 @@ def _describe_written(spec: Mapping[str, Any], changed: Mapping[str, Any]) -> st
         former,
         spec.get("former_max_lag_ms", DEFAULT_MAX_LAG_MS),
         spec.get("former_journal_memory_bytes"),
+        spec.get("former_journal_pool"),
     )
     now = describe_write_path(
         former,
         changed.get("max_lag_ms", DEFAULT_MAX_LAG_MS),
         changed.get("journal_memory_bytes"),
+        changed.get("journal_pool"),
     )
     return f"{was}; now {now}"
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ValidationError
 
 from grampus.ceph.image_notes import FoundImage
+from grampus.ceph.journal_objects import has_own_journal, parse_journal_pool
 from grampus.databases.model import (
     DatabaseRecord,
     LeftInstance,
@@ -142,6 +143,13 @@ def _as_seen(
         is_same = spec.get("image", image.name) == image.name
         if is_same and not was_here:
             spec = {**spec, "pool": image.pool}
+    if has_own_journal(image.journal, image.id):
+        # Where it is, whatever was noted: a command was cut off before it could note the change.
+        journal_pool = parse_journal_pool(image.journal, image.id)
+        spec = {
+            **spec,
+            "journal_pool": None if spec.get("write_path", "direct") == "direct" else journal_pool,
+        }
     if record.kind == DATABASE_KIND:
         return record.model_copy(update={"body": {**record.body, "spec": spec}})
     migration = moving.get((image.pool, image.name))

@@ -352,7 +352,9 @@ def _write_path_options(volume: VolumeSpec) -> tuple[str, ...]:
 def _journal_options(volume: VolumeSpec) -> tuple[str, ...]:
     wanted_bytes = volume.journal_memory_bytes
     memory = () if wanted_bytes is None else ("--journal-memory", str(wanted_bytes))
-    return (*memory, *(("--ordered",) if keeps_order(volume) else ()))
+    wanted_pool = volume.journal_pool
+    pool = () if wanted_pool is None else ("--journal-pool", wanted_pool)
+    return (*memory, *pool, *(("--ordered",) if keeps_order(volume) else ()))
 
 
 def key_file_options(file: PurePosixPath | None) -> tuple[str, ...]:

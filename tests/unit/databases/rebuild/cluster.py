@@ -104,4 +104,5 @@ class NotedCluster(PlayedCommands):
             "in_trash": image.in_trash,
             "has_data": noted is not None and image.has_data,
             "noted": noted,
+            "journal": image.metadata.get("grampus.journal.objects"),
         }

@@ -169,6 +169,34 @@ def test_a_lost_state_is_the_same_again(grampus: Grampus) -> None:
     assert grampus.rebuild().plan.records == []
 
 
+@pytest.mark.parametrize(
+    ("mark", "noted", "found"),
+    [
+        (None, None, None),
+        (None, "flash", "flash"),  # it has not begun
+        ("grampus_journal.other", "flash", "flash"),  # that of the image it was cloned from
+        ("grampus_journal.aa", "flash", None),
+        ("flash/grampus_journal.aa", None, "flash"),
+        ("flash/grampus_journal.aa", "disks", "flash"),
+    ],
+)
+def test_a_journal_is_where_its_image_says(
+    grampus: Grampus, mark: str | None, noted: str | None, found: str | None
+) -> None:
+    """A command was cut off before it could note where the journal is."""
+    grampus.add("shop")
+    record = grampus.volumes.get("shop")
+    there = {"spec": record.spec.model_copy(update={"journal_pool": noted})}
+    grampus.volumes.put(record.model_copy(update=there))
+    if mark is not None:
+        grampus.cluster.images[0].metadata["grampus.journal.objects"] = mark
+    grampus.note()
+    grampus.lose_state()
+    assert grampus.rebuild().plan.conflicts == []
+    assert grampus.volumes.get("shop").spec.journal_pool == found
+    assert grampus.databases.get("shop").spec.journal_pool is None, "it has no journal"
+
+
 def left(name: str, host: str) -> LeftInstance:
     spec = database(name).spec.model_copy(update={"host": host})
     return LeftInstance(spec=spec, left_at=NOW)
