@@ -85,6 +85,7 @@ class EnvironmentPlan(Model):
     osds: OsdNeeds | None = None
     layout: Layout = "decoupled"
     driver: DriverName | None = None  # None: the best of the host
+    has_own_journal_pool: bool = False  # journals are in the place's own pool, not with the data
     erasure_code: str = NO_CODE
     runtime: Runtime = "container"
     # fio's rbd engine knows no other namespace. Attached images have one each.
@@ -121,6 +122,7 @@ def _places(cell: Cell) -> dict[str, object]:
     places: dict[str, object] = {"layout": point.layout, "erasure_code": point.erasure_code}
     if WORKLOADS[cell.point.workload].target in ("database", "volume"):
         places["driver"] = point.driver
+        places["journal_pool"] = point.journal_pool
     if WORKLOADS[point.workload].target == "database":
         places["runtime"] = point.runtime
     return places
@@ -195,6 +197,7 @@ def decide_environment(cell: Cell) -> EnvironmentPlan:
             layout=point.layout,
             erasure_code=point.erasure_code,
             driver=decide_driver(cell),
+            has_own_journal_pool=_has_own_journal_pool(point),
         )
     _require_driver(point)
     pool_bytes = decide_pool_bytes(cell)
@@ -223,6 +226,7 @@ def decide_environment(cell: Cell) -> EnvironmentPlan:
         layout=point.layout,
         erasure_code=point.erasure_code,
         driver=decide_driver(cell),
+        has_own_journal_pool=_has_own_journal_pool(point),
         runtime=point.runtime,
     )
 
@@ -309,6 +313,14 @@ def decide_memory_bytes(
         f"A server with {connections} connections and a buffer pool of {format_bytes(pool_bytes)} "
         "is too big."
     )
+
+
+def _has_own_journal_pool(point: Point) -> bool:
+    if point.journal_pool == default_of("journal_pool"):
+        return False
+    if point.write_path == "direct":
+        raise _no_environment("The write path direct has no journal that could be elsewhere.")
+    return True
 
 
 def _require_driver(point: Point) -> None:

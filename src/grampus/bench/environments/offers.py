@@ -89,6 +89,7 @@ def decide_capabilities(lab: LabFeatures) -> Capabilities:
             values=lab.write_paths,
             because=None if len(lab.write_paths) > 1 else "volumed is not built",
         ),
+        "journal_pool": Offer(values=("with-data", OWN)),
         "trx_commit": Offer(values=(0, 1, 2)),
         "doublewrite": Offer(values=("default", "disabled", "detect-only", "single", "parallel")),
         "profile": Offer(values=tuple(PROFILES)),

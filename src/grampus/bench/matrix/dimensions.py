@@ -179,6 +179,14 @@ class Point(Frozen):
     write_path: Annotated[
         Literal["direct", "journal", "cache"], Dimension("volume", "write path of the volume")
     ] = "direct"
+    journal_pool: Annotated[
+        Literal["with-data", "own"],
+        Dimension(
+            "volume",
+            "pool of a volume's journal; with-data: that of its image; own: the pool for databases "
+            "that the place has",
+        ),
+    ] = "with-data"
     profile: Annotated[
         Literal["defaults", "grampus", "redhat-2016", "intel-optane"],
         Dimension("cluster", "tuning of kernel, Ceph and server"),

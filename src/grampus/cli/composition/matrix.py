@@ -167,6 +167,12 @@ class LabMatrixFacts:
         }
 
 
+def _journal_pool(environment: BenchEnvironment) -> str | None:
+    """The pool of the journals of an environment; None: that of its images."""
+    is_elsewhere = environment.plan.has_own_journal_pool and environment.pool != DATABASE_POOL
+    return DATABASE_POOL if is_elsewhere else None
+
+
 class LabEnvironmentDatabases:
     """Databases of the lab; an `EnvironmentDatabases`."""
 
@@ -205,6 +211,7 @@ class LabEnvironmentDatabases:
         )
         update = {
             "pool": environment.pool,
+            "journal_pool": _journal_pool(environment),
             "parameters": dict(parameters),
             "runtime": "bare" if plan.runtime == "bare" else "container",
         }
@@ -299,7 +306,9 @@ class LabEnvironmentVolumes:
         # An image that nobody attaches has no file system to hold.
         least_bytes = max(plan.size_bytes, MIN_FILESYSTEM_BYTES)
         spec = self._volumes.plan_create(
-            name, environment.pool, least_bytes, write_path=plan.write_path
+            *(name, environment.pool, least_bytes),
+            write_path=plan.write_path,
+            journal_pool=_journal_pool(environment),
         )
         wanted = {
             "size_bytes": plan.size_bytes,

@@ -38,6 +38,7 @@ from tests.unit.bench.environments.world import make_cell
         ({"rate": 100.0}, True),
         ({"copies": 2}, False),
         ({"write_path": "journal"}, False),
+        ({"write_path": "journal", "journal_pool": "own"}, False),
         ({"dataset_bytes": 128 * MIB}, False),
         ({"tables": 3}, False),
         ({"workload": "rados-write"}, False),

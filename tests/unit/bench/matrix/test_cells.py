@@ -48,6 +48,7 @@ OTHER: dict[str, Any] = {
     "runtime": "vm",
     "driver": "volumed",
     "write_path": "cache",
+    "journal_pool": "own",
     "profile": "defaults",
     "trx_commit": 0,
     "doublewrite": "parallel",

@@ -47,6 +47,7 @@ def test_defaults_belong_to_the_schema_of_ids() -> None:
         "runtime": "container",
         "driver": "auto",
         "write_path": "direct",
+        "journal_pool": "with-data",
         "profile": "grampus",
         "trx_commit": 1,
         "doublewrite": "default",
