@@ -38,7 +38,7 @@ def render_markdown(document: Mapping[str, Any]) -> str:
         *(escape(document[key]) for key in ("cut_short", "enough", "statement") if document[key]),
         "## Conclusions",
         table(
-            ["conclusion of the source", "here"],
+            ["conclusion" if document["source"] is None else "conclusion of the source", "here"],
             [[one["says"], f"**{words(one['word'])}**"] for one in document["conclusions"]],
         ),
         bullets(

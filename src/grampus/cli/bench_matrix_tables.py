@@ -67,7 +67,7 @@ def show_findings(output: Output, document: Mapping[str, Any]) -> None:
         output.text(None, f"{document['comparisons_line']}\n")
     output.table(
         None,
-        ["conclusion", "of the source", "verdict"],
+        ["conclusion", "it says" if document["source"] is None else "of the source", "verdict"],
         [[one["name"], one["says"], words(one["word"])] for one in document["conclusions"]],
         "The suite has no conclusion.",
     )

@@ -123,7 +123,10 @@ def decide_conclusions(
     """
     gathered, error = gather_rounds(run, trials), decide_level(run, trials)
     return [
-        _decide(gathered, error, run.shape_only, one, compared_cells(suite, scale_of(run), one))
+        _decide(
+            *(gathered, error, run.shape_only, one, compared_cells(suite, scale_of(run), one)),
+            has_source=suite.source is not None,
+        )
         for one in suite.conclusions
     ]
 
@@ -152,6 +155,8 @@ def _decide(
     shape_only: bool,
     conclusion: Conclusion,
     groups: Sequence[Sequence[Cell]],
+    *,
+    has_source: bool,
 ) -> ConclusionFinding:
     untestable = conclusion.not_in_labs if shape_only else None
     compared = _Compared(gathered, conclusion, error, len(groups), untestable)
@@ -172,7 +177,7 @@ def _decide(
         test=conclusion.test,
         quantity=conclusion.quantity,
         word=WORDS[truth],
-        sentence=render_conclusion(conclusion, truth, claims),
+        sentence=render_conclusion(conclusion, truth, claims, has_source=has_source),
         claims=claims,
         published=published,
     )
@@ -355,8 +360,10 @@ def _describe_pair(compared: _Compared, over: CellRounds, under: CellRounds) -> 
     return f"{where}{name}{sides[0]} over {sides[1]}"
 
 
-def render_conclusion(conclusion: Conclusion, truth: Truth, claims: Sequence[Claim]) -> str:
-    """One or two sentences: our figures, what they had to be, and what the source has."""
+def render_conclusion(
+    conclusion: Conclusion, truth: Truth, claims: Sequence[Claim], *, has_source: bool
+) -> str:
+    """Some sentences: our figures, what they had to be, and what the suite's source has."""
     tested = [claim for claim in claims if claim.ratio is not None]
     untested = distinct(claim.reason for claim in claims if claim.reason is not None)
     if not tested:
@@ -374,13 +381,10 @@ def render_conclusion(conclusion: Conclusion, truth: Truth, claims: Sequence[Cla
         said.append("Two rounds are the least that has an interval.")
     if untested:
         said.append(f"Not tested in {len(claims) - len(tested)} of {len(claims)}: {untested[0]}")
-    if conclusion.test == "ratio":
-        published = conclusion.published
-        said.append(
-            "The source has no figure for it."
-            if published is None
-            else f"The source has {format_digits(published)}."
-        )
+    if conclusion.test == "ratio" and conclusion.published is not None:
+        said.append(f"The source has {format_digits(conclusion.published)}.")
+    elif conclusion.test == "ratio" and has_source:
+        said.append("The source has no figure for it.")
     return " ".join(said)
 
 

@@ -231,7 +231,14 @@ def test_our_figure_stands_with_its_interval_beside_the_published_one() -> None:
         "Of tps, nvme over hdd: 2 (95% interval 2 to 2, 6 rounds). It holds from 1.5 on. "
         "The source has 5."
     )
-    assert _ratio(100, 200, at_least=1.5).sentence.endswith("The source has no figure for it.")
+    assert _ratio(100, 200, at_least=1.5).sentence.endswith("It holds from 1.5 on.")
+
+
+def test_only_a_suite_with_a_source_lacks_its_figure() -> None:
+    suite = {"name": "made-up-more", "source": "made-up", "experiment": "more"}
+    text = made_text(conclusions=[{**RATIO, "at_least": 1.5}], **suite)
+    found = decide_conclusions(*made_matrix_run(lambda _cell, _round: made_figures(9), text=text))
+    assert found[0].sentence.endswith("The source has no figure for it.")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,11 @@ SUITES = load_matrix_suites(Path(__file__).parents[4] / "suites" / "labs")
 
 
 def test_each_is_short_at_tiny_and_compares_something_at_every_scale() -> None:
-    assert [suite.name for suite in SUITES] == ["image-latencies", "journal-on-flash", "many-databases"]
+    assert [suite.name for suite in SUITES] == [
+        "image-latencies",
+        "journal-on-flash",
+        "many-databases",
+    ]
     for suite in SUITES:
         assert suite.source is None
         assert estimate_s(suite, "tiny") < 600
