@@ -29,6 +29,11 @@ LAYERS_SAID = (
 )
 
 
+def _verdict(conclusion: Mapping[str, Any]) -> str:
+    said, repeats = f"**{words(conclusion['word'])}**", conclusion["repeats"]
+    return said if repeats is None else f"{said} (the fact of `{repeats}`)"
+
+
 def render_markdown(document: Mapping[str, Any]) -> str:
     """The page of one run (`findings/documents.py` says what `document` holds)."""
     blocks = [
@@ -39,7 +44,7 @@ def render_markdown(document: Mapping[str, Any]) -> str:
         "## Conclusions",
         table(
             ["conclusion" if document["source"] is None else "conclusion of the source", "here"],
-            [[one["says"], f"**{words(one['word'])}**"] for one in document["conclusions"]],
+            [[one["says"], _verdict(one)] for one in document["conclusions"]],
         ),
         bullets(
             f"{one['sentence']} Seen: {one['why']}" if one["why"] else one["sentence"]

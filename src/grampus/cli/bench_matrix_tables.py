@@ -68,7 +68,7 @@ def show_findings(output: Output, document: Mapping[str, Any]) -> None:
     output.table(
         None,
         ["conclusion", "it says" if document["source"] is None else "of the source", "verdict"],
-        [[one["name"], one["says"], words(one["word"])] for one in document["conclusions"]],
+        [[one["name"], one["says"], verdict_words(one)] for one in document["conclusions"]],
         "The suite has no conclusion.",
     )
     said = [
@@ -179,6 +179,12 @@ def _verdict(comparison: Mapping[str, Any]) -> str:
     if comparison["remains"] is False:
         return f"{word} (may be chance among so many)"
     return word
+
+
+def verdict_words(conclusion: Mapping[str, Any]) -> str:
+    """The verdict; of one that repeats another conclusion's fact, with that one's name."""
+    said, repeats = words(conclusion["word"]), conclusion["repeats"]
+    return said if repeats is None else f"{said} (the fact of {repeats})"
 
 
 def words(word: str) -> str:

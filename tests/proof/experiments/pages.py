@@ -53,7 +53,12 @@ def decide_line(
     """The index's line of a suite; `shown` is the document of `bench show`, None without a run."""
     if shown is None:
         return Line(suite, {}, 0, cells, "")
-    verdicts = {one["name"]: str(one["word"]).replace("-", " ") for one in shown["conclusions"]}
+    # What is the fact of another conclusion in another unit counts once.
+    verdicts = {
+        one["name"]: str(one["word"]).replace("-", " ")
+        for one in shown["conclusions"]
+        if one.get("repeats") is None
+    }
     measured = sum(cell["measured"] > 0 for cell in shown["cells"])
     return Line(suite, verdicts, measured, cells, when, has_remarks)
 

@@ -372,6 +372,18 @@ def test_a_run_is_shown_with_cells_comparisons_and_conclusions(home: Path) -> No
     assert lines[-1] == f"Raw data: {archive.run_dir(run.run_id)}"
 
 
+def test_a_conclusion_that_repeats_another_is_shown_as_its_fact(home: Path) -> None:
+    first = {"name": "faster", "says": "It is faster.", "test": "ratio", "quantity": "tps"}
+    first |= {"arm": "nvme", "at_least": 1.5}
+    again = {**first, "name": "more", "quantity": "qps", "repeats": "faster"}
+    keep(home, text=made_text(conclusions=[first, again]))
+    lines = lines_of(invoke("bench show latest")[1])
+    assert any(re.match(r"more It is faster\. \S+ \(the fact of faster\)$", one) for one in lines)
+    code, page, _ = invoke("bench export latest")
+    assert code == 0
+    assert re.search(r"\| It is faster\. \| \*\*[a-z ]+\*\* \(the fact of `faster`\) \|", page)
+
+
 def test_a_cell_without_any_figure_shows_its_reason(home: Path) -> None:
     keep(
         home,

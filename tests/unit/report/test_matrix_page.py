@@ -269,6 +269,8 @@ def test_headline(words: list[str], sentence: str) -> None:
     }
     found = [FoundConclusion(name="one", word=word, published=None, **content) for word in words]
     assert describe_conclusions(found) == sentence
+    again = [one.model_copy(update={"name": "two", "repeats": "one"}) for one in found]
+    assert describe_conclusions([*found, *again]) == sentence, "one fact counts once"
 
 
 def test_a_conclusion_has_our_ratio_its_interval_and_the_published_one() -> None:

@@ -95,6 +95,7 @@ class ConclusionFinding:
     claims: tuple[Claim, ...]
     published: float | None
     why: str = ""
+    repeats: str | None = None  # the conclusion whose fact it is in another unit
 
 
 @dataclass(frozen=True)
@@ -180,6 +181,7 @@ def _decide(
         sentence=render_conclusion(conclusion, truth, claims, has_source=has_source),
         claims=claims,
         published=published,
+        repeats=conclusion.repeats,
     )
 
 

@@ -60,6 +60,9 @@ class _Conclusion(Frozen):
     """`says` is the conclusion in a sentence; only cells that agree with `at` are looked at.
 
     `not_in_labs` is why it cannot be tested where one machine stands for all hosts and devices.
+    `repeats` names the conclusion of the suite whose fact it is in another unit: in a closed loop,
+    the average latency is the number of clients divided by their throughput (Little's law), so both
+    hold or neither does.
     """
 
     name: LowerKebab
@@ -67,6 +70,7 @@ class _Conclusion(Frozen):
     quantity: Quantity
     at: PartialPoint = Field(default_factory=dict)
     not_in_labs: Sentence | None = None
+    repeats: LowerKebab | None = None
 
 
 class RatioConclusion(_Conclusion):

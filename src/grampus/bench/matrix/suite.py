@@ -190,6 +190,13 @@ class MatrixSuite(Frozen):
             if names.count(conclusion.name) > 1:
                 raise explained(f"{what} is there twice.", "Give one of them another name.")
             self._require_values(what, {key: (v,) for key, v in conclusion.at.items()})
+            first = [one.name for one in self.conclusions if one.repeats is None]
+            if conclusion.repeats is not None and conclusion.repeats not in first:
+                raise explained(
+                    f"{what} repeats {conclusion.repeats}, and the suite has no separate "
+                    "conclusion of that name.",
+                    f"The separate ones are {', '.join(first) or 'none'}.",
+                )
             if conclusion.test == "ratio":
                 for arm in (conclusion.arm, conclusion.against or self.baseline):
                     if arm not in self.arms:

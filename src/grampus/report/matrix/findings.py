@@ -157,6 +157,7 @@ class FoundConclusion(Found):
     claims: tuple[FoundClaim, ...]
     published: float | None
     why: str
+    repeats: str | None = None  # documents of earlier releases do not have it
 
 
 class SourceFigure(Found):

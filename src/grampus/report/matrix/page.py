@@ -70,13 +70,17 @@ class ClaimRow:
 
 @dataclass(frozen=True)
 class ConclusionRow:
-    """A conclusion of the source. `ours` and `interval` are those of its only claim, if it is
-    one; `claims` are all, where it has several."""
+    """A conclusion of the source. `repeats` is the one whose fact it is, or empty.
+
+    `ours` and `interval` are those of its only claim, if it is one; `claims` are all, where it has
+    several.
+    """
 
     name: str
     says: str
     quantity: str
     verdict: str
+    repeats: str
     ours: str
     interval: str
     published: str
@@ -190,7 +194,8 @@ def describe_matrix_page(
 
 
 def describe_conclusions(conclusions: Sequence[FoundConclusion]) -> str:
-    """How many hold, in one sentence."""
+    """How many hold, in one sentence; one that repeats the fact of another does not count."""
+    conclusions = [one for one in conclusions if one.repeats is None]
     if not conclusions:
         return "The suite has no conclusion to test."
     count = dict.fromkeys(("holds", "does-not-hold", "undecided", "not-tested"), 0)
@@ -371,6 +376,7 @@ def _conclusion_row(conclusion: FoundConclusion) -> ConclusionRow:
         says=conclusion.says,
         quantity=conclusion.quantity,
         verdict=conclusion.word.replace("-", " "),
+        repeats=conclusion.repeats or "",
         ours=format_ratio(only.ratio) if only else f"{len(claims)} ratios",
         interval=_interval(only) if only else MISSING,
         published=format_ratio(conclusion.published),

@@ -234,6 +234,13 @@ def test_our_figure_stands_with_its_interval_beside_the_published_one() -> None:
     assert _ratio(100, 200, at_least=1.5).sentence.endswith("It holds from 1.5 on.")
 
 
+def test_a_conclusion_that_repeats_another_says_so() -> None:
+    latency = {**RATIO, "name": "sooner", "quantity": "latency-avg", "at_most": 0.9}
+    text = made_text(conclusions=[{**RATIO, "at_least": 1.5}, {**latency, "repeats": "x"}])
+    found = decide_conclusions(*made_matrix_run(lambda _cell, _round: made_figures(9), text=text))
+    assert [one.repeats for one in found] == [None, "x"]
+
+
 def test_only_a_suite_with_a_source_lacks_its_figure() -> None:
     suite = {"name": "made-up-more", "source": "made-up", "experiment": "more"}
     text = made_text(conclusions=[{**RATIO, "at_least": 1.5}], **suite)

@@ -177,6 +177,16 @@ def test_a_suite_is_read_as_it_is_written() -> None:
         ({"conclusions": [{**RATIO, "atleast": 2}]}, "key 'conclusions.0.atleast'", "'at_least'"),
         ({"conclusions": [{**RATIO, "at_least": None}]}, "'faster' has no limit", "Add at_least"),
         ({"conclusions": [{**RATIO, "at_most": 1}]}, "can never hold", "Exchange them."),
+        (
+            {"conclusions": [{**RATIO, "repeats": "faster"}]},
+            "repeats faster, and the suite has no separate conclusion of that name",
+            "none",
+        ),
+        (
+            {"conclusions": [RATIO, {**TREND, "repeats": "slower"}]},
+            "repeats slower",
+            "ones are faster.",
+        ),
         ({"conclusions": [{**RATIO, "arm": "tape"}]}, "names the arm tape", "hdd, nvme"),
         ({"conclusions": [{**RATIO, "arm": "hdd"}]}, "compares hdd with itself", "another arm"),
         (

@@ -9,6 +9,7 @@ import pytest
 
 from grampus.bench.catalog import PublishedFigure, load_catalog
 from grampus.bench.matrix.cells import Cell
+from grampus.bench.matrix.conclusions import Conclusion
 from grampus.bench.matrix.expansion import compared_cells, estimate_s, expand_cells
 from grampus.bench.matrix.loading import (
     load_matrix_suites,
@@ -94,7 +95,9 @@ def _derived(figures: Sequence[PublishedFigure]) -> list[float]:
     ratios = [one.value or 0 for one in values if one.unit == "times"]
     inverted = [1 / ratio for ratio in ratios]
     reduced = [one.value or 0 for one in values if one.unit == "fraction"]
-    left = [1 - share if share < 1 else 1 / (1 + share) for share in reduced]
+    # More than the whole cannot be taken away: then all of them are read as shares added.
+    are_added = any(share >= 1 for share in reduced)
+    left = [1 / (1 + share) if are_added else 1 - share for share in reduced]
     pairs = [
         (one.value or 0) / (other.value or 1)
         for one in values
@@ -112,6 +115,39 @@ def test_published_ratios_are_those_of_the_catalog(suite: MatrixSuite) -> None:
         if conclusion.test == "ratio" and conclusion.published is not None:
             published = pytest.approx(conclusion.published, rel=0.01)
             assert any(one == published for one in known), conclusion.name
+
+
+# In a closed loop, all of these are the number of clients and one figure (Little's law).
+ONE_FACT = {"tps", "qps", "tps-per-database", "qps-per-database", "latency-avg", "iops"}
+
+
+def _compared(conclusion: Conclusion, suite: MatrixSuite) -> tuple[object, ...]:
+    if conclusion.test == "ratio":
+        against = conclusion.against or suite.baseline
+        return ("ratio", conclusion.arm, against, tuple(conclusion.at.items()))
+    return (conclusion.test, conclusion.along, tuple(conclusion.at.items()))
+
+
+@pytest.mark.parametrize("suite", NAMED)
+def test_one_fact_is_concluded_once(suite: MatrixSuite) -> None:
+    own = [one for one in suite.conclusions if one.repeats is None and one.quantity in ONE_FACT]
+    compared = [_compared(one, suite) for one in own]
+    assert len(set(compared)) == len(compared), [one.name for one in own]
+    for conclusion in suite.conclusions:
+        if conclusion.repeats is not None:
+            (first,) = (one for one in suite.conclusions if one.name == conclusion.repeats)
+            if first.test == "ratio":
+                assert _limits(conclusion) == pytest.approx(_limits(first), rel=0.02)
+
+
+def _limits(conclusion: Conclusion) -> tuple[float, float]:
+    """Of a ratio of throughputs: what it must be at least and at most."""
+    if conclusion.test != "ratio":
+        return (0, 0)
+    low, high = conclusion.at_least or 0.0, conclusion.at_most or float("inf")
+    if conclusion.quantity == "latency-avg":
+        return (1 / high, 1 / low if low else float("inf"))
+    return (low, high)
 
 
 def test_todays_commands_do_not_see_them() -> None:
