@@ -72,20 +72,20 @@ def require_as_redundant(
     """
     if journal.copies < image.copies:
         problem = (
-            f"The pool '{journal_pool}' has {journal.copies} copies of each object, and '{pool}' "
-            f"has {image.copies}."
+            f"The pool '{journal_pool}' has size {journal.copies} (copies of each object), and "
+            f"'{pool}' has size {image.copies}."
         )
     elif journal.min_copies < image.min_copies:
         problem = (
-            f"The pool '{journal_pool}' accepts writes with {journal.min_copies} copies (min_size)"
-            f", and '{pool}' needs {image.min_copies}."
+            f"The pool '{journal_pool}' has min_size {journal.min_copies} (copies that a write "
+            f"needs), and '{pool}' has min_size {image.min_copies}."
         )
     else:
         return
     raise RefusedError(
         f"{problem} New commits are only in the journal for some seconds, so a journal there "
         "would make them less safe.",
-        f"Choose another pool, or change it: `ceph osd pool set {journal_pool} size "
-        f"{image.copies}` and `... min_size {image.min_copies}`.",
+        f"Choose another pool, or change this one: `ceph osd pool set {journal_pool} size "
+        f"{image.copies}` and `ceph osd pool set {journal_pool} min_size {image.min_copies}`.",
         code="weaker-journal",
     )

@@ -59,8 +59,18 @@ def test_the_journal_begins_there_and_the_key_opens_its_namespace_there_alone(wo
     ("journal_pool", "error", "code", "said"),
     [
         ("flahs", NotFoundError, None, "Did you mean 'flash'?"),
-        ("weak", RefusedError, "weaker-journal", "has 2 copies of each object, and 'databases'"),
-        ("lax", RefusedError, "weaker-journal", "accepts writes with 1 copies (min_size)"),
+        (
+            "weak",
+            RefusedError,
+            "weaker-journal",
+            "has size 2 (copies of each object), and 'databases' has size 3",
+        ),
+        (
+            "lax",
+            RefusedError,
+            "weaker-journal",
+            "has min_size 1 (copies that a write needs), and 'databases' has",
+        ),
     ],
 )
 def test_a_pool_that_would_lose_more_is_refused_whoever_asks(
