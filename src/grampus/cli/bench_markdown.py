@@ -31,7 +31,7 @@ LAYERS_SAID = (
 
 def _verdict(conclusion: Mapping[str, Any]) -> str:
     said, repeats = f"**{words(conclusion['word'])}**", conclusion["repeats"]
-    return said if repeats is None else f"{said} (the fact of `{repeats}`)"
+    return said if repeats is None else f"{said} (the same fact as `{repeats}`)"
 
 
 def render_markdown(document: Mapping[str, Any]) -> str:

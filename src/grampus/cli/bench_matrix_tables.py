@@ -184,7 +184,7 @@ def _verdict(comparison: Mapping[str, Any]) -> str:
 def verdict_words(conclusion: Mapping[str, Any]) -> str:
     """The verdict; of one that repeats another conclusion's fact, with that one's name."""
     said, repeats = words(conclusion["word"]), conclusion["repeats"]
-    return said if repeats is None else f"{said} (the fact of {repeats})"
+    return said if repeats is None else f"{said} (the same fact as {repeats})"
 
 
 def words(word: str) -> str:
