@@ -139,7 +139,7 @@ class LabOsdSet:
             raise RefusedError(
                 f"The pool {self._set.pool} has journals of volumes in other pools.",
                 "Move the journals first (`grampus db set NAME --journal-pool POOL`), or delete "
-                "the volumes.",
+                "their volumes, also from the trash (`grampus db trash list`).",
                 code="in-use",
             )
 

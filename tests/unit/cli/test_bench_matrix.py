@@ -378,7 +378,9 @@ def test_a_conclusion_that_repeats_another_is_shown_as_its_fact(home: Path) -> N
     again = {**first, "name": "more", "quantity": "qps", "repeats": "faster"}
     keep(home, text=made_text(conclusions=[first, again]))
     lines = lines_of(invoke("bench show latest")[1])
-    assert any(re.match(r"more It is faster\. \S+ \(the same fact as faster\)$", one) for one in lines)
+    assert any(
+        re.match(r"more It is faster\. \S+ \(the same fact as faster\)$", one) for one in lines
+    )
     code, page, _ = invoke("bench export latest")
     assert code == 0
     assert re.search(r"\| It is faster\. \| \*\*[a-z ]+\*\* \(the same fact as `faster`\) \|", page)
