@@ -7,7 +7,7 @@ and fail the test on a command that it does not know.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -19,6 +19,7 @@ from grampus.hosts.port import (
     COMMAND_TIMEOUT_S,
     CommandFailedError,
     CommandResult,
+    CpuWait,
     DaemonSpec,
     DaemonState,
     DaemonStatus,
@@ -82,6 +83,7 @@ class FakeHost:
         self.daemons: dict[str, Any] = {}  # `FakeDaemon`s, or what a subclass makes of them
         self.addresses: set[str] = set()
         self.usage: dict[str, Usage] = {}
+        self.cpu_waits: dict[str, CpuWait] = {}
         self.commands: list[tuple[str, ...]] = []
 
     def require_up(self) -> None:
@@ -209,6 +211,9 @@ class FakeHost:
 
     def observe_usage(self) -> dict[str, Usage]:
         return dict(self.usage)
+
+    def observe_cpu_waits(self, daemons: Collection[str]) -> dict[str, CpuWait]:
+        return {name: wait for name, wait in self.cpu_waits.items() if name in daemons}
 
     # -- addresses ----------------------------------------------------------------------------
 

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from grampus.core.clock import Clock, wait_until
-from grampus.hosts.port import BlockLimit, Usage
+from grampus.hosts.port import BlockLimit, CpuWait, Usage
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
+PROC = Path("/proc")
 CPU_PERIOD_US = 100_000
 
 
@@ -64,10 +65,12 @@ class Cgroups:
         path: str,
         *,
         root: Path = CGROUP_ROOT,
+        proc: Path = PROC,
         kill: Callable[[int, int], None] = os.kill,
     ) -> None:
         self._path = path.strip("/")
         self._root = root
+        self._proc = proc
         self._kill = kill
         self._is_v2 = is_cgroup_v2(root)
 
@@ -82,6 +85,25 @@ class Cgroups:
             if error.errno == errno.ENODEV:
                 return None
             raise
+
+    def observe_cpu_wait(self, relative: str) -> CpuWait | None:
+        """Of the group's present threads; None without any, or when the kernel does not count it.
+
+        Source: kernel documentation, scheduler/sched-stats.rst (`/proc/PID/schedstat`, in ns) and
+        scheduler/sched-bwc.rst (`throttled_time` in ns, `throttled_usec`). A thread that waits for
+        its group's quota is counted as waiting, too.
+        """
+        group = self._cpu_group(relative)
+        try:
+            threads = (group / ("cgroup.threads" if self._is_v2 else "tasks")).read_text().split()
+            counts = parse_key_values((group / "cpu.stat").read_text())
+        except OSError:  # no such group, or one that is being removed (ENODEV)
+            return None
+        waited_ns = [wait for one in threads if (wait := _waited_ns(self._proc, one)) is not None]
+        if not waited_ns:
+            return None
+        throttled_us = counts.get("throttled_usec", counts.get("throttled_time", 0) // 1000)
+        return CpuWait(sum(waited_ns) // 1000, throttled_us)
 
     def observe_out_of_memory(self, relative: str) -> int:
         """Processes of the group that the kernel ended for its memory limit; 0 without the group.
@@ -253,6 +275,16 @@ class Cgroups:
             read_bytes=read_bytes,
             write_bytes=write_bytes,
         )
+
+
+def _waited_ns(proc: Path, thread: str) -> int | None:
+    """How long a thread was ready to run and did not; None: it has ended, or nobody counts it."""
+    try:
+        # Of hundreds of threads each second: a Path takes longer than the file.
+        with open(f"{proc}/{thread}/schedstat", "rb") as file:  # noqa: PTH123
+            return int(file.read().split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _text(file: Path) -> str:

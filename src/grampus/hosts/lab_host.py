@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -34,6 +34,7 @@ from grampus.hosts.port import (
     Bind,
     BlockLimit,
     CommandResult,
+    CpuWait,
     DaemonSpec,
     DaemonStatus,
     Host,
@@ -298,6 +299,10 @@ class LabHost:
             for name, usage in sorted(usages.items())
             if usage is not None and name != HOST_CONTAINER
         }
+
+    def observe_cpu_waits(self, daemons: Collection[str]) -> dict[str, CpuWait]:
+        waits = {name: self._cgroups.observe_cpu_wait(name) for name in daemons}
+        return {name: wait for name, wait in waits.items() if wait is not None}
 
     def ensure_address(self, address: str) -> None:
         self._ip("address", "replace", f"{address}/{self._place.prefix_length}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -194,6 +194,19 @@ class Usage:
     write_bytes: int
 
 
+@dataclass(frozen=True)
+class CpuWait:
+    """How long a daemon's threads wanted a CPU and had none, since they began; in microseconds.
+
+    `waited_us` is summed over its present threads, so that it goes back when one ends.
+    `throttled_us` is the part of the time in which its control group had used up its CPU limit,
+    summed over CPUs; 0 without a limit.
+    """
+
+    waited_us: int
+    throttled_us: int = 0
+
+
 class RunningCommand(Protocol):
     """A command that has been started and is read while it runs."""
 
@@ -317,6 +330,13 @@ class Host(Protocol):
 
     def observe_usage(self) -> dict[str, Usage]:
         """Counters by daemon."""
+        ...
+
+    def observe_cpu_waits(self, daemons: Collection[str]) -> dict[str, CpuWait]:
+        """Of these, by name; one whose waiting the kernel does not count is left out.
+
+        A reading costs a file for each thread.
+        """
         ...
 
     def ensure_address(self, address: str) -> None:

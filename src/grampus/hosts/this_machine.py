@@ -6,7 +6,7 @@ Such is the host of a client of a cluster that is elsewhere.
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path, PurePosixPath
 
@@ -15,6 +15,7 @@ from grampus.core.streams import ByteReader, ByteWriter
 from grampus.hosts.port import (
     COMMAND_TIMEOUT_S,
     CommandResult,
+    CpuWait,
     DaemonSpec,
     DaemonStatus,
     Host,
@@ -102,6 +103,9 @@ class ThisMachine:
         return ""
 
     def observe_usage(self) -> dict[str, Usage]:
+        return {}
+
+    def observe_cpu_waits(self, daemons: Collection[str]) -> dict[str, CpuWait]:
         return {}
 
     def ensure_address(self, address: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grampus.hosts.cgroups import Cgroups, parse_key_values, parse_v1_blkio, parse_v2_io_stat
-from grampus.hosts.port import BlockLimit, Usage
+from grampus.hosts.port import BlockLimit, CpuWait, Usage
 from tests.fakes.clock import FakeClock
 
 V1_SERVICED = """\
@@ -349,3 +349,33 @@ def test_processes_that_a_memory_limit_ended_are_counted(
     groups = Cgroups(PATH, root=root)
     assert groups.observe_out_of_memory("mysqld-shop") == 1
     assert groups.observe_out_of_memory("gone") == 0
+
+
+@pytest.mark.parametrize(
+    ("tree", "listed", "stat", "throttled_us"),
+    [
+        (".", "cgroup.threads", "usage_usec 5\nthrottled_usec 1234\n", 1234),
+        (".", "cgroup.threads", "usage_usec 5\n", 0),
+        ("cpu", "tasks", "nr_throttled 2\nthrottled_time 5678000\n", 5678),
+    ],
+)
+def test_threads_that_wait_for_a_cpu(
+    tmp_path: Path, tree: str, listed: str, stat: str, throttled_us: int
+) -> None:
+    if tree == ".":
+        (tmp_path / "cgroup.controllers").touch()
+    group = tmp_path / tree / "grampus/3f2a0/h1/osd-0"
+    group.mkdir(parents=True)
+    (group / listed).write_text("11\n12\n13\n")
+    (group / "cpu.stat").write_text(stat)
+    proc = tmp_path / "proc"
+    for thread, counts in (("11", "9 1000000 3"), ("12", "9 2500000 3")):  # 13 has just ended
+        (proc / thread).mkdir(parents=True)
+        (proc / thread / "schedstat").write_text(f"{counts}\n")
+    cgroups = Cgroups(f"{PATH}/h1", root=tmp_path, proc=proc)
+    assert cgroups.observe_cpu_wait("osd-0") == CpuWait(3500, throttled_us)
+    assert cgroups.observe_cpu_wait("osd-1") is None
+    # A kernel that does not count it.
+    for thread in ("11", "12"):
+        (proc / thread / "schedstat").unlink()
+    assert cgroups.observe_cpu_wait("osd-0") is None

@@ -140,6 +140,7 @@ def test_link_that_is_up_counts_as_linked(tmp_path: Path) -> None:
 def test_usage_leaves_out_daemons_without_a_control_group(tmp_path: Path) -> None:
     host = make_host(tmp_path)
     assert host.observe_usage() == {}
+    assert host.observe_cpu_waits(["osd-0"]) == {}
     (tmp_path / "h1" / "daemons" / "osd-0").mkdir(parents=True)
     assert host.observe_usage() == {}
 

@@ -55,6 +55,7 @@ def test_it_keeps_no_daemons(tmp_path: Path) -> None:
     host.ensure_daemon_absent("d")
     host.ensure_address_absent("10.0.0.9")
     assert (host.observe_daemons(), host.observe_usage(), host.daemon_log("d")) == ([], {}, "")
+    assert host.observe_cpu_waits(["d"]) == {}
 
 
 def test_a_fleet_of_it_has_no_other_host(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import shlex
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import resources
@@ -21,6 +21,7 @@ from grampus.hosts.port import (
     COMMAND_TIMEOUT_S,
     CommandFailedError,
     CommandResult,
+    CpuWait,
     DaemonSpec,
     DaemonStatus,
     HostUnreachableError,
@@ -53,7 +54,9 @@ from grampus.hosts.remote.inside_daemons import InsideDaemons
 from grampus.hosts.remote.ssh import SshPlace, explain_ssh, ssh_argv
 from grampus.hosts.remote.units import (
     UnitPlace,
+    cpu_waits_argv,
     image_note,
+    parse_cpu_waits,
     parse_statuses,
     parse_usages,
     render_new_limits,
@@ -314,6 +317,11 @@ class RemoteHost:
 
     def observe_usage(self) -> dict[str, Usage]:
         return parse_usages(self._on_host(usage_argv(self._units)).stdout)
+
+    def observe_cpu_waits(self, daemons: Collection[str]) -> dict[str, CpuWait]:
+        if not daemons:
+            return {}
+        return parse_cpu_waits(self._on_host(cpu_waits_argv(self._units, daemons)).stdout)
 
     def ensure_address(self, address: str) -> None:
         place = self._address_place(address)

@@ -7,7 +7,7 @@ systemd.exec(5), systemd.resource-control(5) and systemd.service(5) of release 2
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from grampus.hosts.idmapped_mounts import decide_user, mapped_binds
@@ -15,6 +15,7 @@ from grampus.hosts.oci_config import DAEMON_CAPABILITIES
 from grampus.hosts.port import (
     Bind,
     BlockLimit,
+    CpuWait,
     DaemonSpec,
     DaemonState,
     DaemonStatus,
@@ -224,6 +225,33 @@ def usage_argv(place: UnitPlace) -> list[str]:
     return _show_argv(place, _USAGE_PROPERTIES, "")
 
 
+# sh on the host itself: what the threads of each of these daemons that runs waited for a CPU, and
+# what its control group was held back, in ns (v1) or us (v2) as the kernel counts them.
+_CPU_WAITS = """
+set -u
+tag=$1
+shift
+for name in "$@"; do
+  unit=grampus-$tag-$name.service
+  for tree in /sys/fs/cgroup /sys/fs/cgroup/cpu; do
+    group=$tree/grampus.slice/grampus-$tag.slice/$unit
+    test -e "$group/cpu.stat" && test -s "$group/cgroup.procs" || continue
+    printf 'Daemon=%s\\n' "$name"
+    grep -E '^throttled_(usec|time) ' "$group/cpu.stat" | tr ' ' =
+    while read -r pid; do cat /proc/"$pid"/task/*/schedstat; done <"$group/cgroup.procs" \\
+      2>/dev/null | awk '{ waited += $2 } END { if (NR) printf "waited_ns=%.0f\\n", waited }'
+    echo
+    break
+  done
+done
+"""
+
+
+def cpu_waits_argv(place: UnitPlace, daemons: Collection[str]) -> list[str]:
+    """The command on the host whose output `parse_cpu_waits` reads."""
+    return ["sh", "-c", _CPU_WAITS, "grampus-waits", place.tag, *sorted(daemons)]
+
+
 def _show_argv(place: UnitPlace, properties: Sequence[str], daemon: str) -> list[str]:
     return [
         *("sh", "-c", _SHOW, "grampus-daemons"),
@@ -280,6 +308,18 @@ def parse_usages(text: str) -> dict[str, Usage]:
                 write_bytes=_count(block, "IOWriteBytes"),
             )
     return found
+
+
+def parse_cpu_waits(text: str) -> dict[str, CpuWait]:
+    """By daemon; without those whose waiting the kernel does not count."""
+    return {
+        block["Daemon"]: CpuWait(
+            waited_us=_count(block, "waited_ns") // 1000,
+            throttled_us=_count(block, "throttled_usec") or _count(block, "throttled_time") // 1000,
+        )
+        for block in _blocks(text)
+        if "waited_ns" in block
+    }
 
 
 def _count(block: Mapping[str, str], name: str) -> int:

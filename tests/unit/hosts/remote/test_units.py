@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from grampus.hosts.port import Bind, BlockLimit, DaemonSpec, DaemonStatus, Limits, Usage
+from grampus.hosts.port import Bind, BlockLimit, CpuWait, DaemonSpec, DaemonStatus, Limits, Usage
 from grampus.hosts.remote.units import (
     UnitPlace,
+    cpu_waits_argv,
     image_note,
+    parse_cpu_waits,
     parse_statuses,
     parse_usages,
     render_new_limits,
@@ -252,3 +254,40 @@ MemoryCurrent=2048
         "mysqld-shop": Usage(2500, 1024, 0, 7, 0, 9),
         "volumed-shop": Usage(0, 2048, 0, 0, 0, 0),
     }
+
+
+def test_waits_leave_out_daemons_that_the_kernel_does_not_count() -> None:
+    text = """Daemon=mysqld-shop
+throttled_usec=1500
+waited_ns=2500000
+
+Daemon=volumed-shop
+throttled_time=7000000
+waited_ns=0
+
+Daemon=haproxy-shop
+throttled_usec=0
+
+"""
+    assert parse_cpu_waits(text) == {
+        "mysqld-shop": CpuWait(2500, 1500),
+        "volumed-shop": CpuWait(0, 7000),
+    }
+
+
+@pytest.mark.parametrize("tree", [".", "cpu"], ids=["v2", "v1"])
+def test_the_host_adds_up_what_the_threads_of_a_daemon_waited(tmp_path: Path, tree: str) -> None:
+    slice_name = f"grampus.slice/grampus-{PLACE.tag}.slice/grampus-{PLACE.tag}-mysqld-shop.service"
+    group = tmp_path / "cgroup" / tree / slice_name
+    group.mkdir(parents=True)
+    (group / "cgroup.procs").write_text("7\n9\n")
+    (group / "cpu.stat").write_text("nr_periods 3\nthrottled_usec 12\nburst_usec 4\n")
+    for thread, waited_ns in (("7/task/7", 1000), ("7/task/8", 20_000), ("9/task/9", 300_000)):
+        (tmp_path / "proc" / thread).mkdir(parents=True)
+        (tmp_path / "proc" / thread / "schedstat").write_text(f"5 {waited_ns} 1\n")
+    argv = [
+        word.replace("/sys/fs/cgroup", f"{tmp_path}/cgroup").replace("/proc/", f"{tmp_path}/proc/")
+        for word in cpu_waits_argv(PLACE, ["mysqld-shop", "stopped"])
+    ]
+    shown = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    assert parse_cpu_waits(shown) == {"mysqld-shop": CpuWait(321, 12)}
