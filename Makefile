@@ -111,6 +111,10 @@ soak: setup ## The faults of a volume over and over, and an hour under load (roo
 crashes: setup ## Real crashes of volumes and databases, into docs/proof (root; hours)
 	$(VENV)/python -m tests.proof
 
+.PHONY: bottlenecks
+bottlenecks: setup ## Whether the layer that is made slow on purpose is named, into docs/proof (root; 30 minutes)
+	$(VENV)/python -m tests.proof.bottlenecks
+
 .PHONY: harness-cost
 harness-cost: setup ## What watching takes of a benchmark's throughput, into docs/proof (root; 40 minutes)
 	$(VENV)/python -m tests.proof.harness_cost

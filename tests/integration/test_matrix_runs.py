@@ -7,6 +7,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.system.command_line import CommandLine
 from tests.system.lab_machine import LabMachine
 from tests.system.machine import wait_for
@@ -50,12 +52,19 @@ def _check_watched(lab: CommandLine, run_id: str, visits: list[dict[str, Any]]) 
         why = visit["figures"]["why"]
         assert why["bottleneck"] != "unknown", why
         assert why["gaps"] == [], why
+        times = {one["layer"]: one["share"] for one in why["times"]}
+        assert {"client", "server-cpu", "volume", "osd-cpu", "osd-device", "network"} <= set(times)
+        assert sum(times.values()) == pytest.approx(1, abs=0.01)
         series = lab.home / "runs" / run_id / "series" / visit["cell_id"]
         lines = (series / f"{visit['round']}.jsonl").read_text().splitlines()
         points = [json.loads(line) for line in lines]
         assert {point["kind"] for point in points} >= KINDS
         daemons = {point["name"].partition("-")[0] for point in points if point["kind"] == "daemon"}
         assert {"mysqld", "osd", "mon"} <= daemons
+        # Who waits for a CPU is known of daemons and of clients.
+        waiting = {point["kind"] for point in points if "cpu_waiting" in point["values"]}
+        assert waiting == {"daemon", "client"}
+        assert any("osd_round_trip_ms" in point["values"] for point in points)
         assert {point["name"] for point in points if point["kind"] == "osd"} > {"osd.0"}
         assert all(why["from_s"] < point["at_s"] < why["to_s"] + 30 for point in points)
 

@@ -8,8 +8,8 @@ import subprocess
 from tests.system.command_line import CommandLine
 
 
-def as_administrator(lab: CommandLine, name: str, sql: str) -> str:
-    """What the client prints in the container of the database's server (MySQL)."""
+def administrator_client(lab: CommandLine, name: str, sql: str) -> tuple[list[str], str]:
+    """The command of a client in the container of the database's server (MySQL), and its stdin."""
     secrets = json.loads((lab.home / "secrets" / lab.lab / f"{name}.json").read_text())
     shown = lab.json("db", "show", name)
     options = (
@@ -19,13 +19,14 @@ def as_administrator(lab: CommandLine, name: str, sql: str) -> str:
     client = ("mysql", "--defaults-file=/dev/stdin", "-BN", "-e", sql)
     user = f"{shown['server_uid']}:{shown['server_uid']}"
     runc = ("runc", "--root", f"/run/grampus/{lab.tag}/runc", "exec", "--user", user)
+    return [*runc, f"{shown['host']}.mysqld-{name}", *client], options
+
+
+def as_administrator(lab: CommandLine, name: str, sql: str) -> str:
+    """What the client prints."""
+    argv, options = administrator_client(lab, name, sql)
     finished = subprocess.run(
-        [*runc, f"{shown['host']}.mysqld-{name}", *client],
-        input=options,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
+        argv, input=options, capture_output=True, text=True, timeout=120, check=True
     )
     return finished.stdout
 

@@ -12,6 +12,7 @@ from grampus.cli.bench_matrix_tables import (
     figure_row,
     layer_table,
     remarks,
+    time_table,
     words,
 )
 from grampus.cli.markdown import bullets, escape, table
@@ -21,6 +22,10 @@ CELLS_SAID = (
     "of two arms is the geometric mean of the rounds' ratios. Percentiles are of the operations of "
     "all rounds together, and at least ten operations were slower. The highest percentile has its "
     "interval, by the number of operations alone."
+)
+TIMES_SAID = (
+    "The mean time of an operation, and the share of it that each layer adds: working, or queued "
+    "there. The layer with the largest share is the bottleneck."
 )
 LAYERS_SAID = (
     "How much of each layer's limit each cell used, on average over its rounds. For InnoDB it is "
@@ -61,6 +66,9 @@ def render_markdown(document: Mapping[str, Any]) -> str:
         ]
     blocks += ["## Cells", CELLS_SAID, table(*cell_table(document["cells"]))]
     blocks.append(bullets(line for line in remarks(document["cells"]) if line))
+    headings, rows = time_table(document["cells"])
+    if rows:
+        blocks += ["## Time by layer", TIMES_SAID, table(headings, rows)]
     headings, rows = layer_table(document["cells"])
     if rows:
         blocks += ["## Layers", LAYERS_SAID, table(headings, rows), _watching(document["cells"])]

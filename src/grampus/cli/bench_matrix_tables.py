@@ -45,10 +45,10 @@ def show_findings(output: Output, document: Mapping[str, Any]) -> None:
     headings, rows = cell_table(document["cells"])
     output.table(None, headings, rows, "The run has no cell.")
     output.text(None, "\n".join(remarks(document["cells"])))
-    headings, rows = layer_table(document["cells"])
-    if rows:
-        output.table(None, headings, rows, "")
-        output.text(None, "")
+    for headings, rows in (time_table(document["cells"]), layer_table(document["cells"])):
+        if rows:
+            output.table(None, headings, rows, "")
+            output.text(None, "")
     if document["comparisons"]:
         output.table(
             None,
@@ -107,12 +107,40 @@ def cell_table(cells: Sequence[Mapping[str, Any]]) -> tuple[Row, list[Row]]:
 
 
 def bottleneck(cell: Mapping[str, Any]) -> str:
-    """The layer, and in how many of the rounds it was that one; a dash when it is not known."""
+    """The layer, how sure that is, and the rounds that name it; a dash when it is not known."""
     if cell["bottleneck"] == "unknown":
         return "-"
     named, measured = len(cell["bottleneck_rounds"]), cell["measured"]
+    confidence = cell["bottleneck_confidence"]
+    said = [] if confidence is None else [f"{confidence} confidence"]
+    said += [] if named == measured else [f"{named} of {measured} rounds"]
     word = LAYER_WORDS[cell["bottleneck"]]
-    return word if named == measured else f"{word} ({named} of {measured} rounds)"
+    return f"{word} ({', '.join(said)})" if said else word
+
+
+def time_table(cells: Sequence[Mapping[str, Any]]) -> tuple[Row, list[Row]]:
+    """Of each cell the time of an operation, and the share of it that each known layer adds."""
+    known = [
+        layer
+        for layer in LAYER_WORDS
+        if any(one["layer"] == layer for cell in cells for one in cell["times"])
+    ]
+    rows = []
+    for cell in cells:
+        times = {one["layer"]: one for one in cell["times"]}
+        if not times:
+            continue
+        first = cell["times"][0]
+        whole_ms = first["ms"] / first["share"] if first["ms"] and first["share"] else None
+        rows.append(
+            [
+                cell["name"],
+                "-" if whole_ms is None else f"{format_digits(whole_ms)} ms",
+                *(f"{100 * times[one]['share']:.0f}%" if one in times else "-" for one in known),
+            ]
+        )
+    headings = ["time of an operation", "mean", *(LAYER_WORDS[layer] for layer in known)]
+    return _right_aligned(headings, rows, first=1, last=len(headings))
 
 
 def layer_table(cells: Sequence[Mapping[str, Any]]) -> tuple[Row, list[Row]]:

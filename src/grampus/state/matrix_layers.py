@@ -25,8 +25,11 @@ Layer = Literal[
     "client", "server-cpu", "innodb", "volume", "osd-cpu", "osd-device", "network", "machine"
 ]
 LAYERS: tuple[Layer, ...] = get_args(Layer)
-# What a bottleneck can be besides: no layer was at its limit, or too little is known.
+# What a bottleneck can be, too: too little is known, or, in runs of Grampus 0.2 and earlier, no
+# layer was at its limit.
 BottleneckWord = Layer | Literal["none", "unknown"]
+# How sure it is that the bottleneck is the one that is named.
+Confidence = Literal["high", "medium", "low"]
 
 _BLOCK: Mapping[str, str] = {
     "read_iops": "reads that ended, a second",
@@ -46,6 +49,7 @@ METRICS: Mapping[SeriesKind, Mapping[str, str]] = {
         "operations_per_s": "transactions, requests or I/Os that ended, a second (by client)",
         "errors_per_s": "errors that a client passed over (by client)",
         "cpu_cores": "cores that all clients on the host used (`clients@HOST`)",
+        "cpu_waiting": "threads of all clients on the host that waited for a CPU, on average",
     },
     "machine": {
         "cores": "cores of the machine",
@@ -57,6 +61,8 @@ METRICS: Mapping[SeriesKind, Mapping[str, str]] = {
     },
     "daemon": {
         "cpu_cores": "cores that its control group used",
+        "cpu_waiting": "its threads that waited for a CPU, on average",
+        "throttled_share": "of the time, that in which its CPU limit was used up (0 to 1)",
         "memory_bytes": "memory of its control group",
     },
     "innodb": {
@@ -88,6 +94,10 @@ METRICS: Mapping[SeriesKind, Mapping[str, str]] = {
         "write_ms": "of a client's write, on average, with its copies",
         "read_ms": "of a client's read, on average",
         "copy_write_ms": "of a write for another OSD, on average",
+        "in_flight": "operations of clients under way, on average",
+        "copies_in_flight": "writes for other OSDs under way, on average",
+        "device_waiting": "transactions and reads of BlueStore that waited for the device, on "
+        "average",
         "commit_ms": "of a transaction in BlueStore until it is durable, on average",
     },
     "device": {
@@ -98,6 +108,7 @@ METRICS: Mapping[SeriesKind, Mapping[str, str]] = {
         "received_bytes_per_s": "bytes received",
         "sent_bytes_per_s": "bytes sent",
         "limit_share": "of the link's speed in the busier direction; only of real links",
+        "osd_round_trip_ms": "of an echo to the hosts of OSDs, on average (`osds@HOST`)",
     },
     "monitor": {"cpu_cores": "cores that reading all of this took on the host"},
 }
@@ -135,6 +146,17 @@ class LayerUse(Frozen):
     over_time: tuple[float | None, ...] = ()
 
 
+class LayerTime(Frozen):
+    """The time that a layer adds to an operation, on average."""
+
+    layer: Layer
+    share: float = Field(description="of the operation's time (0 to 1)")
+    queued_share: float = Field(
+        description="of the operation's time, the part that it was queued in the layer"
+    )
+    ms: float | None = Field(default=None, description="of an operation; unknown in old runs")
+
+
 class Why(Frozen):
     """Why a trial was no faster: its bottleneck, and what was seen of each layer.
 
@@ -144,6 +166,12 @@ class Why(Frozen):
 
     bottleneck: BottleneckWord
     evidence: tuple[str, ...] = Field(description="sentences, the deciding one first")
+    confidence: Confidence | None = Field(
+        default=None, description="that it is this layer; null in old runs and of an unknown one"
+    )
+    times: tuple[LayerTime, ...] = Field(
+        default=(), description="the time that each layer adds to an operation, the longest first"
+    )
     layers: tuple[LayerUse, ...] = ()
     from_s: float
     to_s: float

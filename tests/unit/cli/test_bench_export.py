@@ -15,7 +15,7 @@ from grampus.cli.main import app
 from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.runs import RunArchive
 from tests.unit.bench.findings.made_matrix import Seen, made_figures, made_matrix_run
-from tests.unit.bench.layers.made_why import made_why
+from tests.unit.bench.layers.made_why import made_timed_why
 from tests.unit.report.made_paths import made_paths_run
 from tests.unit.report.made_runs import made_run as made_quick_run
 
@@ -120,14 +120,17 @@ def test_the_ways_to_an_image_are_a_page_and_a_row_for_each_sample(home: Path) -
 
 
 def test_markdown_says_why(home: Path) -> None:
-    _, run, trials = made_matrix_run(lambda *_: made_figures(100, why=made_why()))
+    _, run, trials = made_matrix_run(lambda *_: made_figures(100, why=made_timed_why()))
     archive = MatrixArchive(home / "runs")
     archive.begin(run)
     for trial in trials:
         archive.append(run.run_id, trial)
     page = _invoke(run.run_id)[1]
     assert "| highest percentile | bottleneck | remark |" in page
-    assert "| OSD device |" in page
+    assert "| OSD device (high confidence) |" in page
+    assert "## Time by layer" in page
+    assert "| time of an operation | mean | volume | OSD device |" in page
+    assert "| 20 ms | 20% | 70% |" in page
     assert "## Layers" in page
     assert "| used of | client | OSD device |" in page
     assert "| 10% | 95% |" in page

@@ -216,6 +216,7 @@ def _measure(
         volume_iops=None if volume_operations is None else volume_operations / elapsed_s,
         undeciding=load.undeciding,
         raw=raw,
+        busy_threads=decide_busy_threads(results, joint.operations_per_s),
     )
 
 

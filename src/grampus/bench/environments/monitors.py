@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ from grampus.bench.layers.subjects import LOG, MEDIUM, Subjects, UsageReading
 from grampus.bench.measured_ports import IoDevice
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError
-from grampus.hosts.port import Fleet, Host, RunningCommand, Usage
+from grampus.hosts.port import CpuWait, Fleet, Host, RunningCommand, Usage
 from grampus.state.matrix_layers import SeriesPoint
 
 INTERVAL_S = 1.0
@@ -103,7 +103,7 @@ class HostMonitors:
             stack.callback(_finish_all, parts, seen)
             hosts = [host for host in self._fleet.hosts() if self._fleet.is_reachable(host.name)]
             if self._unseen is None:
-                parts.append(_Daemons(hosts, self._clock))
+                parts.append(_Daemons(hosts, self._clock, watch.subjects))
             # OSDs of another cluster may be on this machine, and some of this one's say too little.
             sockets = OSD_SOCKETS if self._unseen is None else None
             parts += [_Probe(host, watch, sockets) for host in hosts]
@@ -267,9 +267,10 @@ class _Daemons:
 
     what = "CPU and memory of the daemons"
 
-    def __init__(self, hosts: Sequence[Host], clock: Clock) -> None:
+    def __init__(self, hosts: Sequence[Host], clock: Clock, subjects: Subjects) -> None:
         self._hosts = hosts
         self._clock = clock
+        self._subjects = subjects
         self._stopping = threading.Event()
         self._readings: list[UsageReading] = []
         self._thread: threading.Thread | None = None
@@ -293,15 +294,23 @@ class _Daemons:
                 self._readings.append(self._observe())
                 return
 
+    def _of_the_load(self, host: str, daemons: Collection[str]) -> list[str]:
+        """What waits in them is a part of an operation's time."""
+        consumers = {name: self._subjects.consumer_of(f"{name}@{host}") for name in daemons}
+        return [name for name, consumer in consumers.items() if consumer != "other"]
+
     def _observe(self) -> UsageReading:
         at_s = self._clock.now().timestamp()
         usages: dict[str, Usage] = {}
+        waits: dict[str, CpuWait] = {}
         for host in self._hosts:
             # One reading less: a host that stays away is told of by its probe.
             with suppress(GrampusError, OSError):
                 found = host.observe_usage()
                 usages |= {f"{name}@{host.name}": usage for name, usage in found.items()}
-        return UsageReading(at_s, usages)
+                waited = host.observe_cpu_waits(self._of_the_load(host.name, found))
+                waits |= {f"{name}@{host.name}": wait for name, wait in waited.items()}
+        return UsageReading(at_s, usages, waits)
 
 
 def _in_background(name: str, act: Callable[..., None], *arguments: object) -> threading.Thread:

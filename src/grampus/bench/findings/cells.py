@@ -19,7 +19,8 @@ from grampus.bench.findings.rounds import (
 )
 from grampus.bench.latency.histogram import merge_histograms
 from grampus.bench.latency.percentile import Percentile
-from grampus.state.matrix_layers import LAYERS, LayerUse, Why
+from grampus.bench.layers.bottleneck import grade
+from grampus.state.matrix_layers import LAYERS, Confidence, Layer, LayerUse, Why
 from grampus.state.matrix_runs import MatrixRun, Trial
 
 # A number as in sentences, not one that is a part of a name (`h1`, `osd-0`).
@@ -69,6 +70,20 @@ class LayerFinding:
 
 
 @dataclass(frozen=True)
+class TimeFinding:
+    """The time that a layer adds to an operation, on average over the rounds.
+
+    `share` is of the operation's time (0 to 1), `queued_share` that part of it in which the
+    operation was queued in the layer; `ms` is None where it is not known of every round.
+    """
+
+    layer: Layer
+    share: float
+    queued_share: float
+    ms: float | None
+
+
+@dataclass(frozen=True)
 class CellFinding:
     """One cell over its rounds. `no_figure` is why there is none at all; then figures are None.
 
@@ -78,9 +93,10 @@ class CellFinding:
     `steady` is None where it is not known of any round and none was unsteady; `client_bound` is
     `yes` as soon as it was so in one round.
 
-    `bottleneck` is the layer that most rounds name (`none`: no layer was at its limit; `unknown`:
-    too little was seen), with the evidence of the first of them. `monitor_cpu_cores` is what seeing
-    all that took.
+    `bottleneck` is the layer that most rounds name (`unknown`: too little was seen; `none`, in old
+    runs: no layer was at its limit), with the evidence of the first of them.
+    `bottleneck_confidence` is that of the mean `times`. `monitor_cpu_cores` is what seeing all that
+    took.
     """
 
     cell_id: str
@@ -112,7 +128,9 @@ class CellFinding:
     osd_device_latency_ms: Spread | None
     bottleneck: str
     bottleneck_rounds: tuple[int, ...]
+    bottleneck_confidence: Confidence | None
     bottleneck_evidence: tuple[str, ...]
+    times: tuple[TimeFinding, ...]
     layers: tuple[LayerFinding, ...]
     monitor_cpu_cores: float | None
 
@@ -163,6 +181,7 @@ def _decide_cell(rounds: CellRounds, names: Sequence[str]) -> CellFinding:
     bound = rounds.client_bound
     bottleneck, bottleneck_rounds = _bottleneck(rounds)
     whys = [one.why for one in figures if one.why is not None]
+    times = _times(whys)
     return CellFinding(
         cell_id=cell.cell_id,
         name=describe_cell(cell, names),
@@ -208,7 +227,9 @@ def _decide_cell(rounds: CellRounds, names: Sequence[str]) -> CellFinding:
         osd_device_latency_ms=spread_of(_known([one.osd_device_latency_ms for one in figures])),
         bottleneck=bottleneck,
         bottleneck_rounds=bottleneck_rounds,
+        bottleneck_confidence=_confidence(bottleneck, times, whys),
         bottleneck_evidence=_evidence(rounds, bottleneck_rounds),
+        times=times,
         layers=_layers(whys),
         monitor_cpu_cores=_mean(_known([one.monitor_cpu_cores for one in whys])),
     )
@@ -231,6 +252,38 @@ def _evidence(rounds: CellRounds, numbers: Sequence[int]) -> tuple[str, ...]:
         why = rounds.measured[number].figures.why
         return why.evidence if why is not None else ()
     return ()
+
+
+def _times(whys: Sequence[Why]) -> tuple[TimeFinding, ...]:
+    """Means over the rounds that have times; a layer that one of them lacks added nothing there."""
+    timed = [{one.layer: one for one in why.times} for why in whys if why.times]
+    found = []
+    for layer in LAYERS:
+        of_it = [one[layer] for one in timed if layer in one]
+        if of_it:
+            known_ms = [one.ms for one in of_it if one.ms is not None]
+            found.append(
+                TimeFinding(
+                    layer,
+                    math.fsum(one.share for one in of_it) / len(timed),
+                    math.fsum(one.queued_share for one in of_it) / len(timed),
+                    math.fsum(known_ms) / len(timed) if len(known_ms) == len(of_it) else None,
+                )
+            )
+    return tuple(sorted(found, key=lambda one: one.share, reverse=True))
+
+
+def _confidence(
+    bottleneck: str, times: Sequence[TimeFinding], whys: Sequence[Why]
+) -> Confidence | None:
+    """Of the rounds together; where they name another layer than their mean, it is low."""
+    if all(one.confidence is None for one in whys):
+        return None
+    if not times or times[0].layer != bottleneck:
+        # A load generator at its own limit is named whatever the times are.
+        named = [one.confidence for one in whys if one.bottleneck == bottleneck == "client"]
+        return "high" if named and all(one == "high" for one in named) else "low"
+    return grade([one.share for one in times])
 
 
 def _layers(whys: Sequence[Why]) -> tuple[LayerFinding, ...]:

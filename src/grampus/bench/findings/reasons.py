@@ -18,10 +18,10 @@ from grampus.core.units import format_digits
 _HELD_UP_BY: Mapping[str, str] = {
     "client": "the load generator",
     "server-cpu": "the CPU of the database's server",
-    "innodb": "InnoDB's row locks or log flushes",
+    "innodb": "waiting inside the server",
     "volume": "the volume",
     "osd-cpu": "the OSDs' CPU",
-    "osd-device": "an OSD's device",
+    "osd-device": "the OSDs' devices",
     "network": "the network",
     "machine": "the machine's CPU",
 }

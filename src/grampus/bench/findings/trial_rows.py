@@ -74,13 +74,20 @@ def render_csv(rows: Sequence[Mapping[str, Value]]) -> str:
 
 
 def _layers(figures: Figures | None) -> dict[str, Value]:
-    """The bottleneck, and of each layer what was used of its limit on average."""
+    """The bottleneck, and of each layer its share of an operation's time, and what was used of its
+    limit on average."""
     why = None if figures is None else figures.why
     uses = {} if why is None else {use.layer: use.share for use in why.layers}
     shares: dict[str, Value] = {
         f"{layer.replace('-', '_')}_share": uses.get(layer) for layer in LAYERS
     }
-    return {"bottleneck": None if why is None else why.bottleneck, **shares}
+    times = {} if why is None else {one.layer: one.share for one in why.times}
+    return {
+        "bottleneck": None if why is None else why.bottleneck,
+        "bottleneck_confidence": None if why is None else why.confidence,
+        **{f"{layer.replace('-', '_')}_time_share": times.get(layer) for layer in LAYERS},
+        **shares,
+    }
 
 
 def _figures(figures: Figures | None) -> dict[str, Value]:

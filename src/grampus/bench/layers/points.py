@@ -6,8 +6,10 @@ knows, give no value: neither a zero nor a jump.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from statistics import fmean
 
 from grampus.bench.counters import busy_cores
 from grampus.bench.drivers.outcome import Second
@@ -22,7 +24,7 @@ from grampus.bench.layers.readings import (
     Traffic,
 )
 from grampus.bench.layers.subjects import LOG, MEDIUM, Subjects, UsageReading
-from grampus.hosts.port import BlockLimit
+from grampus.hosts.port import BlockLimit, CpuWait
 from grampus.state.matrix_layers import SeriesKind, SeriesPoint
 
 MACHINE = "machine"
@@ -45,7 +47,10 @@ def decide_probe_points(
             "client",
             f"clients@{host}",
             cpu_cores=_rate(before.client_cpu_s, after.client_cpu_s, elapsed_s),
+            cpu_waiting=_rate(before.client_waited_s, after.client_waited_s, elapsed_s),
         )
+        trips_ms = list(after.osd_round_trips_ms.values())
+        made.add("network", f"osds@{host}", osd_round_trip_ms=fmean(trips_ms) if trips_ms else None)
         for name, times in after.devices.items():
             if name.endswith((MEDIUM, LOG)):
                 continue
@@ -87,9 +92,26 @@ def decide_usage_points(readings: Sequence[UsageReading]) -> list[SeriesPoint]:
                 continue
             cores = _rate(earlier.cpu_us / 1e6, usage.cpu_us / 1e6, elapsed_s)
             _Points(after.at_s, points).add(
-                "daemon", name, cpu_cores=cores, memory_bytes=float(usage.memory_bytes)
+                "daemon",
+                name,
+                cpu_cores=cores,
+                memory_bytes=float(usage.memory_bytes),
+                **_wait_values(before.waits.get(name), after.waits.get(name), elapsed_s),
             )
     return points
+
+
+def _wait_values(
+    before: CpuWait | None, after: CpuWait | None, elapsed_s: float
+) -> dict[str, float | None]:
+    if before is None or after is None:
+        return {}
+    throttled = _rate(before.throttled_us / 1e6, after.throttled_us / 1e6, elapsed_s)
+    return {
+        "cpu_waiting": _rate(before.waited_us / 1e6, after.waited_us / 1e6, elapsed_s),
+        # The kernel adds up all CPUs on which the group was held back.
+        "throttled_share": None if throttled is None else min(throttled, 1.0),
+    }
 
 
 def decide_status_points(
@@ -272,26 +294,46 @@ def _served_values(
 def _osd_values(
     before: Mapping[str, int | Timed], after: Mapping[str, int | Timed], elapsed_s: float
 ) -> dict[str, float | None]:
-    def rate(name: str) -> float | None:
-        first, last = before.get(name), after.get(name)
-        if isinstance(first, int) and isinstance(last, int):
-            return _rate(first, last, elapsed_s)
-        return None
-
-    def mean_ms(name: str) -> float | None:
-        first, last = before.get(name), after.get(name)
-        if not isinstance(first, Timed) or not isinstance(last, Timed):
+    def changed(names: Sequence[str]) -> tuple[int, float] | None:
+        """How many events of these kinds ended, and the seconds that they took together."""
+        pairs = [(before.get(name), after.get(name)) for name in names]
+        known = [
+            (last.count - first.count, last.sum_s - first.sum_s)
+            for first, last in pairs
+            if isinstance(first, Timed) and isinstance(last, Timed)
+        ]
+        if not known or min(map(min, known)) < 0:
             return None
-        count, sum_s = last.count - first.count, last.sum_s - first.sum_s
-        return 1000 * sum_s / count if count > 0 <= sum_s else None
+        return sum(count for count, _ in known), math.fsum(sum_s for _, sum_s in known)
+
+    def rate(names: Sequence[str]) -> float | None:
+        pairs = [(before.get(name), after.get(name)) for name in names]
+        rates = [
+            _rate(first, last, elapsed_s)
+            for first, last in pairs
+            if isinstance(first, int) and isinstance(last, int)
+        ]
+        known = [one for one in rates if one is not None]
+        return math.fsum(known) if known and len(known) == len(rates) else None
+
+    def mean_ms(*names: str) -> float | None:
+        found = changed(names)
+        return 1000 * found[1] / found[0] if found is not None and found[0] > 0 else None
+
+    def under_way(*names: str) -> float | None:
+        found = changed(names)
+        return None if found is None else found[1] / elapsed_s
 
     return {
-        "writes_per_s": rate("op_w"),
-        "reads_per_s": rate("op_r"),
-        "copy_writes_per_s": rate("subop_w"),
-        "write_ms": mean_ms("op_w_latency"),
+        "writes_per_s": rate(("op_w", "op_rw")),
+        "reads_per_s": rate(("op_r",)),
+        "copy_writes_per_s": rate(("subop_w",)),
+        "write_ms": mean_ms("op_w_latency", "op_rw_latency"),
         "read_ms": mean_ms("op_r_latency"),
         "copy_write_ms": mean_ms("subop_w_latency"),
+        "in_flight": under_way("op_w_latency", "op_rw_latency", "op_r_latency"),
+        "copies_in_flight": under_way("subop_w_latency"),
+        "device_waiting": under_way("state_aio_wait_lat", "kv_sync_lat", "read_wait_aio_lat"),
         "commit_ms": mean_ms("txc_commit_lat"),
     }
 

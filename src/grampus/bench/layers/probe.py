@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import struct
 import sys
@@ -25,41 +26,58 @@ from typing import Any
 
 TIMEOUT_S = 0.5
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
+# Ceph's ms_bind_port_min and ms_bind_port_max by default.
+OSD_PORTS = (6800, 7568)
+# A few hosts show the network of all.
+MAX_PEERS = 8
+ECHOES = 3
+ECHO_TIMEOUT_S = 0.3
+SLOW_ECHO_S = 0.02
+ESTABLISHED = "01"
+# Linux, asm-generic/socket.h: Python has no name for it.
+SO_TIMESTAMPNS = 35
 OSD_LOGGERS = {
+    # A write under a condition, such as an append to a journal, counts as `rw`.
     "osd": (
         "op_w",
+        "op_rw",
         "op_r",
         "subop_w",
         "op_w_latency",
+        "op_rw_latency",
         "op_r_latency",
         "subop_w_latency",
     ),
-    "bluestore": ("txc_commit_lat", "state_kv_queued_lat", "kv_commit_lat"),
+    "bluestore": ("txc_commit_lat", "state_aio_wait_lat", "kv_sync_lat", "read_wait_aio_lat"),
 }
 
 
 class Clients:
-    """CPU time of the processes that bear the mark; ours is none of them."""
+    """CPU time of the processes that bear the mark, and how long their threads waited for a CPU;
+    ours is none of them."""
 
     def __init__(self, mark: str) -> None:
         self._mark = b"\0" + mark.encode() + b"\0"
         self._seen: dict[str, bool] = {}
-        self._ended_ticks = 0
         self._ticks: dict[str, int] = {}
+        self._waited_ns: dict[str, int] = {}
 
-    def ticks(self) -> int:
-        """Of all so far, also of those that have ended since."""
+    def observe(self) -> tuple[int, int]:
+        """Ticks and waiting in ns of all so far, also of those that have ended since."""
         pids = {path.name for path in Path("/proc").iterdir() if path.name.isdigit()}
         for pid in set(self._seen) - pids:
             del self._seen[pid]
-            self._ended_ticks += self._ticks.pop(pid, 0)
         for pid in pids - set(self._seen):
             self._seen[pid] = int(pid) != os.getpid() and self._is_marked(pid)
         for pid in [pid for pid, marked in self._seen.items() if marked]:
             fields = read(f"/proc/{pid}/stat").rpartition(")")[2].split()
             if len(fields) > 12:
-                self._ticks[pid] = int(fields[11]) + int(fields[12])
-        return self._ended_ticks + sum(self._ticks.values())
+                # With the start time: a later process may have the same number.
+                process = f"{pid} {fields[19]}"
+                self._ticks[process] = int(fields[11]) + int(fields[12])
+                waited_ns = sum(map(waited_of, Path(f"/proc/{pid}/task").glob("*/schedstat")))
+                self._waited_ns[process] = max(waited_ns, self._waited_ns.get(process, 0))
+        return sum(self._ticks.values()), sum(self._waited_ns.values())
 
     def _is_marked(self, pid: str) -> bool:
         try:
@@ -75,6 +93,120 @@ def read(path: str) -> str:
         return Path(path).read_text()
     except (OSError, UnicodeDecodeError):
         return ""
+
+
+def waited_of(schedstat: Path) -> int:
+    """How long a thread was ready to run and had no CPU, in ns; 0 where nobody counts it."""
+    fields = read(str(schedstat)).split()
+    return int(fields[1]) if len(fields) == 3 else 0
+
+
+class Echo:
+    """Round trips to the hosts of OSDs, by ICMP echo (RFC 792), over one socket.
+
+    The peers are those that this host has connections with at the ports of OSDs. Their kernels
+    answer, so that no daemon of theirs is in the time.
+    """
+
+    def __init__(self) -> None:
+        self._socket: socket.socket | None = None
+        self._sequence = 0
+        self._reached: set[str] = set()
+        try:
+            self._socket = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+            self._socket.setblocking(False)
+            self._socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        except OSError:
+            pass  # nobody may send it here: the time is not known
+
+    def close(self) -> None:
+        """Give the socket back."""
+        if self._socket is not None:
+            self._socket.close()
+
+    def round_trips_ms(self) -> dict[str, float]:
+        """By address, without those that did not answer in time.
+
+        The shortest of a few: what this process itself waited for a CPU is no time of the network.
+        An answer that does not come from a host that gave some before is as late as was waited.
+        """
+        shortest: dict[str, float] = {}
+        for _ in range(ECHOES):
+            began_s = time.monotonic()
+            for address, took_ms in self._round_trip().items():
+                shortest[address] = min(took_ms, shortest.get(address, took_ms))
+            # Whatever is slow now shows at once, and other counters wait for this.
+            if time.monotonic() - began_s > SLOW_ECHO_S:
+                break
+        return shortest
+
+    def _round_trip(self) -> dict[str, float]:
+        if self._socket is None:
+            return {}
+        sent: dict[str, float] = {}
+        answered: dict[str, float] = {}
+        self._sequence = (self._sequence + 1) % 65536
+        identity = os.getpid() % 65536
+        for address in osd_peers(read("/proc/net/tcp"))[:MAX_PEERS]:
+            try:
+                sent[address] = time.time()
+                self._socket.sendto(echo_request(identity, self._sequence), (address, 0))
+            except OSError:
+                del sent[address]
+        until_s = time.monotonic() + ECHO_TIMEOUT_S
+        while len(answered) < len(sent) and time.monotonic() < until_s:
+            left_s = max(0.0, until_s - time.monotonic())
+            ready, _, _ = select.select([self._socket], [], [], left_s)
+            if not ready:
+                break
+            try:
+                packet, notes, _, (address, _) = self._socket.recvmsg(256, 64)
+            except OSError:
+                continue
+            if is_echo_reply(packet, identity, self._sequence) and address in sent:
+                answered.setdefault(address, 1000 * (arrival_of(notes) - sent[address]))
+        self._reached |= set(answered)
+        late = {one: 1000 * ECHO_TIMEOUT_S for one in sent if one in self._reached}
+        return {**late, **answered}
+
+
+def arrival_of(notes: list[tuple[int, int, bytes]]) -> float:
+    """When the kernel received a packet (Unix time), however late this process looks at it."""
+    for level, kind, content in notes:
+        if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS) and len(content) >= 16:
+            seconds, nanoseconds = struct.unpack("=qq", content[:16])
+            return float(seconds + nanoseconds / 1e9)
+    return time.time()
+
+
+def osd_peers(text: str) -> list[str]:
+    """From /proc/net/tcp: the addresses that this host has connections with at OSDs' ports."""
+    found = set()
+    for line in text.splitlines()[1:]:
+        fields = line.split()
+        if len(fields) < 4 or fields[3] != ESTABLISHED:
+            continue
+        address, _, port = fields[2].partition(":")
+        if OSD_PORTS[0] <= int(port, 16) <= OSD_PORTS[1]:
+            found.add(socket.inet_ntoa(struct.pack("=I", int(address, 16))))
+    return sorted(found)
+
+
+def echo_request(identity: int, sequence: int) -> bytes:
+    """An ICMP echo request without data."""
+    words = (0x0800, 0, identity, sequence)
+    total = sum(words)
+    total = (total >> 16) + (total & 0xFFFF)
+    return struct.pack(">4H", words[0], ~(total + (total >> 16)) & 0xFFFF, *words[2:])
+
+
+def is_echo_reply(packet: bytes, identity: int, sequence: int) -> bool:
+    """Whether an IPv4 packet is the answer to that `echo_request`."""
+    begins = 4 * (packet[0] & 15) if packet else 0
+    if len(packet) < begins + 8:
+        return False
+    kind, _, answered, numbered = struct.unpack(">4H", packet[begins : begins + 8])
+    return (kind, answered, numbered) == (0, identity, sequence)
 
 
 def exchange(path: str, request: bytes) -> socket.socket:
@@ -163,12 +295,16 @@ def link_speeds() -> dict[str, int]:
     return speeds
 
 
-def observe(asked: dict[str, Any], clients: Clients, speeds: dict[str, int]) -> dict[str, Any]:
+def observe(
+    asked: dict[str, Any], clients: Clients, echo: Echo, speeds: dict[str, int]
+) -> dict[str, Any]:
     """All counters now."""
+    ticks, waited_ns = clients.observe()
     reading: dict[str, Any] = {
         "at_s": time.time(),
         "own_cpu_s": time.process_time(),
-        "client_ticks": clients.ticks(),
+        "client_ticks": ticks,
+        "client_waited_ns": waited_ns,
         "ticks_per_s": os.sysconf("SC_CLK_TCK"),
         "devices": {
             name: read(f"/sys/class/block/{device}/stat")
@@ -176,6 +312,7 @@ def observe(asked: dict[str, Any], clients: Clients, speeds: dict[str, int]) -> 
         },
         "network": read("/proc/net/dev"),
         "link_speeds": speeds,
+        "osd_round_trips_ms": echo.round_trips_ms(),
     }
     if asked["machine"]:
         reading["stat"] = read("/proc/stat").partition("intr ")[0]
@@ -194,11 +331,11 @@ def observe(asked: dict[str, Any], clients: Clients, speeds: dict[str, int]) -> 
 def main() -> None:
     """Read once a second until it is time to end."""
     asked = json.loads(sys.argv[1])
-    clients, speeds = Clients(asked["mark"]), link_speeds()
+    clients, echo, speeds = Clients(asked["mark"]), Echo(), link_speeds()
     began_s = due_s = time.monotonic()
     while time.monotonic() < began_s + asked["lasts_s"]:
         try:
-            sys.stdout.write(json.dumps(observe(asked, clients, speeds)) + "\n")
+            sys.stdout.write(json.dumps(observe(asked, clients, echo, speeds)) + "\n")
             sys.stdout.flush()
         except BrokenPipeError:
             # Python would complain about what it cannot write at its end.

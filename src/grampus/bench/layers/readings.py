@@ -71,10 +71,12 @@ class ProbeReading:
     at_s: float
     own_cpu_s: float
     client_cpu_s: float
+    client_waited_s: float = 0.0
     devices: Mapping[str, BlockTimes] = field(default_factory=dict)
     osds: Mapping[str, Mapping[str, int | Timed]] = field(default_factory=dict)
     volumes: Mapping[str, Mapping[str, Served]] = field(default_factory=dict)
     network: Mapping[str, Traffic] = field(default_factory=dict)
+    osd_round_trips_ms: Mapping[str, float] = field(default_factory=dict)
     cpu: CpuTimes | None = None
     iowait_ticks: int = 0
     memory: Memory | None = None
@@ -99,6 +101,7 @@ def parse_probe_line(line: str) -> ProbeReading | None:
             at_s=float(content["at_s"]),
             own_cpu_s=float(content["own_cpu_s"]),
             client_cpu_s=float(content["client_ticks"]) / ticks_per_s,
+            client_waited_s=float(content.get("client_waited_ns", 0)) / 1e9,
             devices={
                 name: times
                 for name, text in content["devices"].items()
@@ -107,6 +110,10 @@ def parse_probe_line(line: str) -> ProbeReading | None:
             osds={name: _parse_osd(counters) for name, counters in content["osds"].items()},
             volumes={name: _parse_served(kinds) for name, kinds in content["volumes"].items()},
             network=parse_network(content["network"], speeds),
+            osd_round_trips_ms={
+                address: float(took_ms)
+                for address, took_ms in content.get("osd_round_trips_ms", {}).items()
+            },
             cpu=parse_cpu_times(content.get("stat", "")),
             iowait_ticks=_parse_iowait(content.get("stat", "")),
             memory=parse_memory(content.get("memory", "")),

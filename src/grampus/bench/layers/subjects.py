@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from grampus.hosts.port import BlockLimit, Usage
+from grampus.hosts.port import BlockLimit, CpuWait, Usage
 
 # Who uses the machine's CPU; `other` is all that is not there for the load.
 Consumer = Literal["client", "server", "volume", "osd", "other"]
@@ -24,6 +24,7 @@ class UsageReading:
 
     at_s: float
     usages: Mapping[str, Usage]
+    waits: Mapping[str, CpuWait] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

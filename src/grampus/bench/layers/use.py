@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from grampus.bench.layers.subjects import Consumer, Subjects
+from grampus.bench.layers.times import CpuUse
 from grampus.state.matrix_layers import LAYERS, Layer, LayerUse, SeriesPoint
 
 # As many parts of a trial are kept of each layer's use: as fine as a page draws them.
@@ -118,29 +119,41 @@ def mean_of(points: Iterable[SeriesPoint], metric: str) -> float | None:
     return fmean(values) if values else None
 
 
-def cores_by_consumer(
-    points: Sequence[SeriesPoint], subjects: Subjects
-) -> Mapping[Consumer, float]:
-    """Cores that each consumer used on average; what no daemon or client used is `other`'s."""
-    by_subject: dict[tuple[Consumer, str], list[float]] = defaultdict(list)
+def cpu_by_consumer(points: Sequence[SeriesPoint], subjects: Subjects) -> Mapping[Consumer, CpuUse]:
+    """What each consumer used of the CPU; what no daemon or client used is `other`'s.
+
+    Of several daemons of a consumer, the limit of the one that waited most counts.
+    """
+    by_subject: dict[tuple[Consumer, str], list[SeriesPoint]] = defaultdict(list)
     machine = []
     for point in points:
-        cores = point.values.get("cpu_cores")
-        if cores is None:
-            continue
         if point.kind == "daemon":
-            by_subject[subjects.consumer_of(point.name), point.name].append(cores)
+            by_subject[subjects.consumer_of(point.name), point.name].append(point)
         elif point.kind == "client":
-            by_subject["client", point.name].append(cores)
+            by_subject["client", point.name].append(point)
         elif point.kind == "machine":
-            machine.append(cores)
-    used: dict[Consumer, float] = defaultdict(float)
-    for (consumer, _), values in by_subject.items():
-        used[consumer] += fmean(values)
-    if machine:
-        known = math.fsum(value for consumer, value in used.items() if consumer != "other")
-        used["other"] = max(fmean(machine) - known, 0.0)
-    return used
+            machine.append(point)
+    uses: dict[Consumer, list[CpuUse]] = defaultdict(list)
+    for (consumer, _), of_it in by_subject.items():
+        if (cores := mean_of(of_it, "cpu_cores")) is not None:
+            waiting = mean_of(of_it, "cpu_waiting") or 0.0
+            throttled = mean_of(of_it, "throttled_share") or 0.0
+            uses[consumer].append(CpuUse(cores, waiting, throttled))
+    # What else runs waits too, but holds up nothing that is measured.
+    found: dict[Consumer, CpuUse] = {
+        consumer: CpuUse(
+            math.fsum(one.cores for one in of_it),
+            math.fsum(one.waiting for one in of_it) if consumer != "other" else 0.0,
+            max(of_it, key=lambda one: one.waiting).throttled_share,
+        )
+        for consumer, of_it in uses.items()
+    }
+    busy = mean_of(machine, "cpu_cores")
+    if busy is not None:
+        known = math.fsum(one.cores for who, one in found.items() if who != "other")
+        stolen = (mean_of(machine, "steal_share") or 0.0) * (mean_of(machine, "cores") or 0.0)
+        found["other"] = CpuUse(max(busy - known, 0.0) + stolen)
+    return found
 
 
 def _shares_of(point: SeriesPoint, subjects: Subjects) -> list[tuple[Layer, float]]:

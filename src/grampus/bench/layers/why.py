@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from statistics import fmean
 
 from grampus.bench.drivers.client_bound import ClientVerdict
 from grampus.bench.layers.bottleneck import LayerEvidence, decide_bottleneck, describe_passed_limit
 from grampus.bench.layers.subjects import Subjects
+from grampus.bench.layers.times import Activity, decide_times
 from grampus.bench.layers.use import (
     TimeSpan,
-    cores_by_consumer,
+    cpu_by_consumer,
     decide_cores,
     decide_shares,
     decide_throughput,
     decide_uses,
     mean_of,
 )
-from grampus.state.matrix_layers import SeriesKind, SeriesPoint, Why
+from grampus.state.matrix_layers import LayerTime, SeriesKind, SeriesPoint, Why
 
 Points = Sequence[SeriesPoint]
 
@@ -28,11 +29,20 @@ def decide_why(
     span: TimeSpan,
     client: ClientVerdict | None,
     gaps: Sequence[str] = (),
+    *,
+    busy_threads: float | None = None,
+    operations_per_s: float | None = None,
+    is_open: bool = False,
 ) -> Why:
-    """What held the trial up; `gaps` say what could not be read."""
+    """What held the trial up; `gaps` say what could not be read.
+
+    `busy_threads` had an operation under way on average. The others of an open loop (`is_open`)
+    had none to do, those of a closed loop were slow to begin the next one.
+    """
     uses = decide_uses(decide_shares(points, subjects), span)
     measured = [point for point in points if span.measured_from_s < point.at_s <= span.to_s]
-    evidence = decide_evidence(measured, subjects, client)
+    activity = decide_activity(measured, subjects, busy_threads, operations_per_s, is_open=is_open)
+    evidence = decide_evidence(measured, subjects, client, decide_times(activity))
     found = decide_bottleneck(evidence)
     monitors = [
         mean
@@ -42,6 +52,8 @@ def decide_why(
     return Why(
         bottleneck=found.word,
         evidence=found.evidence,
+        confidence=found.confidence,
+        times=tuple(evidence.times),
         layers=uses,
         from_s=span.from_s,
         to_s=span.to_s,
@@ -53,8 +65,99 @@ def decide_why(
     )
 
 
+def decide_activity(
+    points: Points,
+    subjects: Subjects,
+    busy_threads: float | None,
+    operations_per_s: float | None,
+    *,
+    is_open: bool,
+) -> Activity:
+    """What the points, all of them measured, say was under way on average."""
+    osd = _of(points, "osd")
+    copies = _summed(points, "osd", "copies_in_flight")
+    clients = _summed(points, "osd", "in_flight")
+    blocks = [
+        value
+        for metric in ("in_flight", "flush_busy_share")
+        if (value := _summed(points, "device", metric)) is not None
+    ]
+    serving = [
+        value
+        for metric in ("busy_share", "flush_busy_share")
+        if (value := _summed(points, "device", metric)) is not None
+    ]
+    # A limit may hold requests back before the device counts them: BlueStore sees them wait.
+    waiting = [
+        *([sum(blocks)] if blocks else []),
+        *_known(_summed(points, "osd", "device_waiting")),
+    ]
+    volumes = [
+        value
+        for metric in ("busy_share", "flush_busy_share")
+        if (value := _greatest(points, "volume", metric)) is not None
+    ]
+    threads = busy_threads if is_open and busy_threads is not None else float(subjects.threads)
+    return Activity(
+        threads=threads,
+        busy_threads=None if is_open else busy_threads,
+        operations_per_s=operations_per_s,
+        has_server=bool(subjects.servers),
+        cpu=cpu_by_consumer(points, subjects),
+        cores=decide_cores(points, subjects),
+        machine_share=mean_of(_of(points, "machine"), "cpu_share"),
+        lock_waiting=_summed(points, "innodb", "row_lock_waiting"),
+        volume_busy_share=max(volumes, default=None),
+        device_waiting=max(waiting, default=None),
+        device_serving=sum(serving) if serving else None,
+        network_waiting=_decide_network(points, subjects) if osd else None,
+        copies_share=copies / (copies + clients) if copies and clients else 0.0,
+    )
+
+
+def _decide_network(points: Points, subjects: Subjects) -> float | None:
+    """Requests on the way from the load's hosts to the OSDs, and from these to the copies."""
+    load = {subjects.machine}
+    load |= {
+        name.rpartition("@")[2] for name in (*subjects.servers, *subjects.volumes.values()) if name
+    }
+    osds = {
+        point.name.rpartition("@")[2]
+        for point in points
+        if point.kind == "daemon" and subjects.consumer_of(point.name) == "osd"
+    }
+    sent = [
+        (rate, load)
+        for metric in ("writes_per_s", "reads_per_s")
+        if (rate := _summed(points, "osd", metric)) is not None
+    ]
+    copied = _summed(points, "osd", "copy_writes_per_s")
+    sent += [(copied, osds)] if copied is not None else []
+    waiting = []
+    for rate, hosts in sent:
+        trip_ms = _round_trip_ms(points, hosts)
+        if trip_ms is not None:
+            waiting.append(rate * trip_ms / 1000)
+    return sum(waiting) if waiting else None
+
+
+def _round_trip_ms(points: Points, hosts: Collection[str]) -> float | None:
+    """The mean over these hosts; None where none of them got an answer."""
+    return mean_of(
+        (point for host in hosts for point in _of(points, "network", f"osds@{host}")),
+        "osd_round_trip_ms",
+    )
+
+
+def _known(value: float | None) -> list[float]:
+    return [] if value is None else [value]
+
+
 def decide_evidence(
-    points: Points, subjects: Subjects, client: ClientVerdict | None
+    points: Points,
+    subjects: Subjects,
+    client: ClientVerdict | None,
+    times: Sequence[LayerTime] = (),
 ) -> LayerEvidence:
     """What the points, all of them measured, say of each layer on average."""
     shares = {
@@ -71,17 +174,16 @@ def decide_evidence(
     return LayerEvidence(
         threads=subjects.threads,
         cores=decide_cores(points, subjects),
+        times=times,
         client=client,
         machine_share=shares.get("machine"),
-        cpu_cores=cores_by_consumer(points, subjects),
+        cpu_cores={who: use.cores for who, use in cpu_by_consumer(points, subjects).items()},
         server_share=shares.get("server-cpu"),
         lock_waiting=_summed(points, "innodb", "row_lock_waiting"),
         log_busy_share=max(logs, default=None),
         flushes_per_s=_summed(points, "volume", "flushes_per_s"),
-        flush_busy_share=_greatest(points, "volume", "flush_busy_share"),
         flush_ms=mean_of(volumes, "flush_ms"),
         volume_busy_share=_greatest(points, "volume", "busy_share"),
-        volume_in_flight=_summed(points, "volume", "in_flight"),
         volume_latency_ms=mean_of(volumes, "latency_ms"),
         osd_share=shares.get("osd-cpu"),
         osd_write_ms=mean_of(_of(points, "osd"), "write_ms"),
@@ -91,6 +193,7 @@ def decide_evidence(
         device_limit_share=_greatest(points, "device", "limit_share"),
         device_latency_ms=mean_of(_of(points, "device", device), "latency_ms"),
         network_share=_greatest(points, "network", "limit_share"),
+        round_trip_ms=mean_of(_of(points, "network"), "osd_round_trip_ms"),
     )
 
 

@@ -46,7 +46,8 @@ class Measured:
     """One trial as the place saw it: the clients' common sample, or why there is none.
 
     `queries_per_operation` is None without SQL, `bytes_per_operation` with it. `raw` holds what
-    the drivers printed, by file name; `watched` is None where no monitor ran. `volume_iops` are
+    the drivers printed, by file name; `watched` is None where no monitor ran. `busy_threads` of the
+    load had an operation under way, on average. `volume_iops` are
     reads and writes of the volumes' block devices, of all together; `provisioned_bytes` is the room
     on the cell's OSDs, before copies, that they stand for.
 
@@ -67,6 +68,7 @@ class Measured:
     provisioned_bytes: float | None = None
     raw: Mapping[str, str] = field(default_factory=dict)
     watched: Watched | None = None
+    busy_threads: float | None = None
     load_s: float = 0.0
     change_s: float = 0.0
     calm_s: float = 0.0

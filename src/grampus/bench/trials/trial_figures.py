@@ -70,7 +70,7 @@ def decide_figures(measured: Measured, sample: JointSample, state: SteadyState) 
         return "No client finished anything after the warm-up."
     operations_per_s = operations / len(kept)
     latency, notes = _decide_latency(sample, operations, state.leave_out_s)
-    why = _decide_why(measured, sample, state)
+    why = _decide_why(measured, sample, state, operations_per_s)
     client = _decide_client(measured.client, why)
     return Figures(
         loop=measured.loop,
@@ -111,13 +111,24 @@ def add_spent(first: Measured, second: Measured) -> Measured:
     )
 
 
-def _decide_why(measured: Measured, sample: JointSample, state: SteadyState) -> Why | None:
+def _decide_why(
+    measured: Measured, sample: JointSample, state: SteadyState, operations_per_s: float
+) -> Why | None:
     watched = measured.watched
     if watched is None:
         return None
     window = sample.window
     span = TimeSpan(watched.from_s, float(window.begin_at_s + state.leave_out_s), window.end_at_s)
-    return decide_why(watched.points, watched.subjects, span, measured.client, watched.gaps)
+    return decide_why(
+        watched.points,
+        watched.subjects,
+        span,
+        measured.client,
+        watched.gaps,
+        busy_threads=measured.busy_threads,
+        operations_per_s=operations_per_s,
+        is_open=measured.loop == "open",
+    )
 
 
 def _decide_client(client: ClientVerdict | None, why: Why | None) -> ClientVerdict | None:
@@ -128,7 +139,7 @@ def _decide_client(client: ClientVerdict | None, why: Why | None) -> ClientVerdi
         # Its idle threads waited for what `why` names: a device at its medium's limit.
         is_refuted = client.by_threads_alone and why.bottleneck != "client"
         return ClientVerdict("no", why.evidence[:1]) if is_refuted else client
-    if why.bottleneck != "client":
+    if why.bottleneck != "client" or why.confidence == "low":
         return client
     return ClientVerdict("yes", why.evidence[:1])
 

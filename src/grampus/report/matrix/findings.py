@@ -68,6 +68,15 @@ class MarkedReason(Found):
     rounds: tuple[int, ...]
 
 
+class FoundTime(Found):
+    """The time that a layer adds to an operation: its share (0 to 1), and in milliseconds."""
+
+    layer: str
+    share: float
+    queued_share: float
+    ms: float | None
+
+
 class FoundCell(Found):
     """One cell over its rounds; `no_figure` is why there is none at all."""
 
@@ -98,7 +107,9 @@ class FoundCell(Found):
     notes: tuple[str, ...]
     bottleneck: str = "unknown"
     bottleneck_rounds: tuple[int, ...] = ()
+    bottleneck_confidence: str | None = None
     bottleneck_evidence: tuple[str, ...] = ()
+    times: tuple[FoundTime, ...] = ()
 
     @property
     def is_open(self) -> bool:

@@ -270,12 +270,16 @@ def cell_rows(cells: Sequence[FoundCell]) -> tuple[tuple[str, ...], tuple[CellRo
 
 
 def _bottleneck(cell: FoundCell) -> str:
-    """The layer; in how many rounds it was that one, where they do not agree."""
+    """The layer, how sure that is, and in how many rounds it was that one if they do not agree."""
     if cell.bottleneck == "unknown":
         return MISSING
     title = LAYER_TITLES.get(cell.bottleneck, cell.bottleneck)
     named = len(cell.bottleneck_rounds)
-    return title if named == cell.measured else f"{title} ({named} of {cell.measured})"
+    said = (
+        [] if cell.bottleneck_confidence is None else [f"{cell.bottleneck_confidence} confidence"]
+    )
+    said += [] if named == cell.measured else [f"{named} of {cell.measured}"]
+    return f"{title} ({', '.join(said)})" if said else title
 
 
 def cell_badges(cell: FoundCell) -> tuple[Badge, ...]:

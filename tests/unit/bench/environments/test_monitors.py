@@ -16,7 +16,7 @@ from grampus.bench.environments.monitors import HostMonitors, Seen, Watch, probe
 from grampus.bench.layers.subjects import Subjects
 from grampus.bench.measured_ports import IoDevice
 from grampus.core.errors import GrampusError
-from grampus.hosts.port import BlockLimit, CommandResult, HostUnreachableError, Usage
+from grampus.hosts.port import BlockLimit, CommandResult, CpuWait, HostUnreachableError, Usage
 from tests.fakes.clock import FakeClock
 from tests.fakes.hosts import FakeFleet
 from tests.fakes.sysbench_host import FakeCommand, SysbenchHost, make_endpoint
@@ -93,6 +93,8 @@ def _seen(watch: Watch, *hosts: SysbenchHost) -> Seen:
 def test_everything_is_seen_and_nothing_goes_on():
     host = WatchedHost("h1")
     host.usage = {"osd-0": Usage(5, 7, 0, 0, 0, 0)}
+    host.usage["mon-h1"] = host.usage["osd-0"]
+    host.cpu_waits = {"osd-0": CpuWait(3), "mon-h1": CpuWait(4)}
     seen = _seen(_watch(host), host)
     assert isinstance(host.probe, Endless)
     assert host.probe.terminated.is_set()

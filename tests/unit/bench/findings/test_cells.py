@@ -14,7 +14,7 @@ from tests.unit.bench.findings.made_matrix import (
     made_latency,
     made_matrix_run,
 )
-from tests.unit.bench.layers.made_why import made_why
+from tests.unit.bench.layers.made_why import made_timed_why, made_why
 
 
 def _found(*rounds: Seen, **changed: object) -> CellFinding:
@@ -211,6 +211,46 @@ def test_the_bottleneck_is_what_most_rounds_name() -> None:
         "osd-device": (pytest.approx(0.8), 1.0),
     }
     assert found.monitor_cpu_cores == pytest.approx(0.02)
+
+
+def test_times_are_means_of_the_rounds() -> None:
+    found = _found(
+        made_figures(100, why=made_timed_why("osd-device", 0.8, "volume", 0.1)),
+        made_figures(100, why=made_timed_why("osd-device", 0.6, "network", 0.3)),
+        # A round that nobody watched has none.
+        made_figures(100),
+    )
+    assert (found.bottleneck, found.bottleneck_confidence) == ("osd-device", "high")
+    times = {one.layer: (one.share, one.queued_share, one.ms) for one in found.times}
+    assert times == {
+        "osd-device": (pytest.approx(0.7), pytest.approx(0.35), pytest.approx(14)),
+        # In the other round it added nothing.
+        "network": (pytest.approx(0.15), pytest.approx(0.075), pytest.approx(3)),
+        "volume": (pytest.approx(0.05), pytest.approx(0.025), pytest.approx(1)),
+    }
+    assert list(times) == ["osd-device", "network", "volume"]
+
+
+@pytest.mark.parametrize(
+    ("whys", "confidence"),
+    [
+        # Rounds that name different layers, of which the mean says another one than most.
+        (
+            [
+                made_timed_why("volume", 0.5, "osd-device", 0.45, "low"),
+                made_timed_why("volume", 0.5, "osd-device", 0.45, "low"),
+                made_timed_why("osd-device", 0.9, "volume", 0.1),
+            ],
+            "low",
+        ),
+        # A load generator at its own limit is named whatever the times are.
+        ([made_why("client", confidence="high")], "high"),
+        ([made_why("volume")], None),
+    ],
+)
+def test_how_sure_the_rounds_are_together(whys: list[Why], confidence: str | None) -> None:
+    found = _found(*(made_figures(100, why=why) for why in whys))
+    assert found.bottleneck_confidence == confidence
 
 
 @pytest.mark.parametrize(

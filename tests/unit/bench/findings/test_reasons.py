@@ -65,12 +65,12 @@ def _of_media(
         (
             "osd-device",
             "osd-cpu",
-            "media hdd was held up by an OSD's device; media nvme was held up by the OSDs' CPU.",
+            "media hdd was held up by the OSDs' devices; media nvme was held up by the OSDs' CPU.",
         ),
         (
             "osd-device",
             "none",
-            "media hdd was held up by an OSD's device; media nvme had no layer at its limit.",
+            "media hdd was held up by the OSDs' devices; media nvme had no layer at its limit.",
         ),
         ("osd-device", "unknown", ""),
     ],
@@ -95,8 +95,8 @@ def test_without_an_interval_nothing_is_said_of_one() -> None:
     [
         (
             {1: "none", 2: "innodb", 4: "innodb"},
-            "Of 3 cells 1 had no layer at its limit and 2 were held up by InnoDB's row locks or "
-            "log flushes.",
+            "Of 3 cells 1 had no layer at its limit and 2 were held up by waiting inside the "
+            "server.",
         ),
         (
             {1: "volume", 2: "volume", 4: "volume"},

@@ -14,7 +14,7 @@ from tests.unit.bench.findings.made_matrix import (
     made_latency,
     made_matrix_run,
 )
-from tests.unit.bench.layers.made_why import made_why
+from tests.unit.bench.layers.made_why import made_timed_why
 
 
 def _seen(cell: Cell, number: int) -> Seen:
@@ -56,12 +56,15 @@ def test_csv_gives_back_what_was_written() -> None:
 
 def test_a_row_has_its_bottleneck_and_the_use_of_every_layer() -> None:
     _, run, trials = made_matrix_run(
-        lambda _, number: made_figures(100, why=made_why() if number == 1 else None)
+        lambda _, number: made_figures(100, why=made_timed_why() if number == 1 else None)
     )
     for row in trial_rows(run, trials):
-        assert len([name for name in row if name.endswith("_share")]) == len(LAYERS) + 1
+        assert len([name for name in row if name.endswith("_time_share")]) == len(LAYERS)
+        assert len([name for name in row if name.endswith("_share")]) == 2 * len(LAYERS) + 1
         if row["round"] == 1:
             assert (row["bottleneck"], row["osd_device_share"]) == ("osd-device", 0.95)
-            assert row["network_share"] is None
+            assert (row["bottleneck_confidence"], row["osd_device_time_share"]) == ("high", 0.7)
+            assert (row["network_share"], row["network_time_share"]) == (None, None)
         else:
             assert (row["bottleneck"], row["osd_device_share"]) == (None, None)
+            assert (row["bottleneck_confidence"], row["osd_device_time_share"]) == (None, None)

@@ -38,6 +38,7 @@ def probe_line(at_s: float, **changed: Any) -> str:
         "at_s": at_s,
         "own_cpu_s": 0.0,
         "client_ticks": 0,
+        "client_waited_ns": 0,
         "ticks_per_s": 100,
         "devices": {},
         "network": NET.format(received=0, sent=0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from grampus.bench.layers.use import PARTS
-from grampus.state.matrix_layers import BottleneckWord, LayerUse, Why
+from grampus.state.matrix_layers import BottleneckWord, Confidence, Layer, LayerTime, LayerUse, Why
 
 # Where the seconds of made figures begin.
 BEGAN_AT_S = 1_772_373_909.0
@@ -34,3 +34,18 @@ def made_why(bottleneck: BottleneckWord = "osd-device", busy: float = 0.95, **ch
         **changed,
     }
     return Why(**content)
+
+
+def made_timed_why(
+    bottleneck: Layer = "osd-device",
+    share: float = 0.7,
+    next_layer: Layer = "volume",
+    next_share: float = 0.2,
+    confidence: Confidence = "high",
+) -> Why:
+    """As `made_why`, with the times of two layers of an operation of 20 ms."""
+    times = tuple(
+        LayerTime(layer=layer, share=part, queued_share=part / 2, ms=20 * part)
+        for layer, part in ((bottleneck, share), (next_layer, next_share))
+    )
+    return made_why(bottleneck, confidence=confidence, times=times)

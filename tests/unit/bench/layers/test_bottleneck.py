@@ -1,4 +1,4 @@
-"""Which layer held a trial up."""
+"""Which layer held a trial up, how sure that is, and what is said of it."""
 
 from __future__ import annotations
 
@@ -11,226 +11,168 @@ from grampus.bench.layers.bottleneck import (
     LayerEvidence,
     decide_bottleneck,
     describe_passed_limit,
+    grade,
 )
+from grampus.state.matrix_layers import LAYERS, Layer, LayerTime
 
-IDLE: dict[str, Any] = {
+SEEN: dict[str, Any] = {
     "machine_share": 0.3,
     "server_share": 0.2,
     "lock_waiting": 0.1,
-    "flush_busy_share": 0.1,
+    "log_busy_share": 0.1,
     "volume_busy_share": 0.4,
-    "volume_in_flight": 1.0,
     "volume_latency_ms": 2.0,
     "osd_share": 0.1,
+    "osd_write_ms": 4.0,
+    "device": "osd-3@h1",
     "device_busy_share": 0.2,
     "device_limit_share": 0.1,
+    "device_latency_ms": 0.5,
+    "round_trip_ms": 0.1234,
     "cpu_cores": {"client": 0.1, "server": 0.2, "osd": 0.2, "other": 0.1},
 }
 
 
+def times_of(*shares: tuple[Layer, float], queued: float = 0.0) -> tuple[LayerTime, ...]:
+    """Of an operation of 20 ms."""
+    return tuple(
+        LayerTime(layer=layer, share=share, queued_share=queued * share, ms=20 * share)
+        for layer, share in shares
+    )
+
+
 def _seen(**changed: Any) -> LayerEvidence:
-    return LayerEvidence(**{"threads": 16, "cores": 2.0, **IDLE, **changed})
+    return LayerEvidence(**{"threads": 16, "cores": 2.0, **SEEN, **changed})
 
 
-CORES = {"client": 0.3, "server": 0.4, "volume": 0.2, "osd": 0.4, "other": 0.1}
-CASES: list[tuple[str, dict[str, Any], str]] = [
-    ("client", {"client": ClientVerdict("yes", ("It used all.",))}, "It used all."),
-    # Nothing beneath a client at its limit was tested.
-    (
-        "client",
-        {"client": ClientVerdict("yes", ("It used all.",)), "device_busy_share": 1.0},
-        "It used all.",
-    ),
-    # Threads that wait for a device at its medium's limit are none that the client keeps idle.
-    (
-        "osd-device",
-        {
-            "client": ClientVerdict("yes", ("Threads were idle.",), by_threads_alone=True),
-            "device_limit_share": 0.9,
-        },
-        "The device of an OSD did 90 % of what its medium is limited to.",
-    ),
-    (
-        "client",
-        {
-            "client": ClientVerdict("yes", ("Threads were idle.",), by_threads_alone=True),
-            "device_limit_share": 0.89,
-        },
-        "Threads were idle.",
-    ),
-    (
-        "osd-device",
-        {"device": "osd-3@h1", "device_limit_share": 0.97, "device_busy_share": 0.3},
-        "The device of osd-3@h1 did 97 % of what its medium is limited to.",
-    ),
-    (
-        "osd-device",
-        {"device": "osd-3@h1", "device_limit_share": 1.19},
-        "The device of osd-3@h1 did 119 % of what its medium is limited to.",
-    ),
-    (
-        "osd-device",
-        {"device": "osd-3@h1", "device_limit_share": 1.99},
-        "The device of osd-3@h1 did 199 % of what its medium is limited to, so something "
-        "passes by the limit and it is not such a medium.",
-    ),
-    (
-        "osd-device",
-        {"device": "osd-3@h1", "device_busy_share": 0.9, "device_limit_share": None},
-        "The device of osd-3@h1 was busy 90 % of the time.",
-    ),
-    # What is above a device at its limit waits for it.
-    (
-        "osd-device",
-        {
-            **{"device": "osd-3@h1", "device_busy_share": 0.95, "device_limit_share": 0.5},
-            **{"machine_share": 0.97, "osd_share": 1.0},
-        },
-        "The device of osd-3@h1 was busy 95 % of the time.",
-    ),
-    # Flash that is always busy may carry many more requests: its part of an operation tells.
-    (
-        "none",
-        {"device_busy_share": 0.95, "device_limit_share": 0.06},
-        "No layer was at its limit",
-    ),
-    *[
-        (
-            word,
-            {
-                **{"device": "osd-3@h1", "device_busy_share": 0.95, "device_limit_share": 0.06},
-                # Reads come from the OSD's cache, and say nothing of the device.
-                **{"device_latency_ms": device_ms, "osd_write_ms": 4.0, "osd_read_ms": 0.1},
-            },
-            said,
-        )
-        for device_ms, word, said in (
-            (0.2, "none", "No layer was at its limit"),
-            (2.0, "osd-device", "The device of osd-3@h1 was busy 95 % of the time."),
-        )
-    ],
-    ("network", {"network_share": 0.93}, "A link carried 93 % of what it can."),
-    (
-        "osd-cpu",
-        {"osd_share": 0.92},
-        "The OSDs of a host used 92 % of the CPU that they may use.",
-    ),
-    ("server-cpu", {"server_share": 0.99}, "The database's server used 99 % of its CPU limit."),
-    *[
-        (
-            layer,
-            {"machine_share": 0.96, "cpu_cores": {**CORES, who: 0.9}},
-            f"The machine's 2 cores were at work 96 % of the time, most for {words}: 0.90 cores",
-        )
-        for layer, who, words in (
-            ("client", "client", "the load generator"),
-            ("server-cpu", "server", "the database's server"),
-            ("volume", "volume", "the volume's driver"),
-            ("osd-cpu", "osd", "the OSDs"),
-            ("machine", "other", "all else on it"),
-        )
-    ],
-    (
-        "innodb",
-        {"lock_waiting": 9.2},
-        "On average 9.2 of 16 threads waited for a row lock.",
-    ),
-    (
-        "innodb",
-        {"log_busy_share": 0.8, "flushes_per_s": 250.0, "flush_ms": 3.125},
-        "The redo log or the binary log was written or flushed 80 % of the time, 250 flushes a "
-        "second of 3.12 ms.",
-    ),
-    (
-        "innodb",
-        {"flush_busy_share": 0.7},
-        "A flush of the volume was under way 70 % of the time: commits wait for it.",
-    ),
-    (
-        "volume",
-        {"flush_busy_share": 0.7, "server_share": None},
-        "A flush of the volume was under way 70 % of the time: writers wait for it.",
-    ),
-    (
-        "volume",
-        {"volume_in_flight": 15.4},
-        "On average 15.4 requests were in the volume's queue, 2.00 ms each, of 16 threads.",
-    ),
-    ("none", {}, "No layer was at its limit: requests took the time that they take."),
-]
+@pytest.mark.parametrize("layer", LAYERS)
+def test_the_layer_that_adds_most_is_named(layer: Layer):
+    other: Layer = "volume" if layer != "volume" else "network"
+    found = decide_bottleneck(_seen(times=times_of((layer, 0.7), (other, 0.2))))
+    assert (found.word, found.confidence) == (layer, "high")
+    assert "takes 70 % of an operation's time: 14 of 20 ms." in found.evidence[0]
+    assert found.evidence[1].startswith("Next: ")
+    assert found.evidence[1].endswith(" 20 %.")
 
 
-@pytest.mark.parametrize(("word", "changed", "said"), CASES)
-def test_the_layer_and_the_deciding_evidence(word: str, changed: dict[str, Any], said: str):
-    found = decide_bottleneck(_seen(**changed))
-    assert found.word == word
-    assert found.evidence[0].startswith(said)
-    assert len(found.evidence) > 1
+def test_what_is_said():
+    times = times_of(("osd-cpu", 0.62), ("volume", 0.2), ("client", 0.04), queued=0.5)
+    assert decide_bottleneck(_seen(times=times)).evidence == (
+        "The CPU of the OSDs takes 62 % of an operation's time: 12.4 of 20 ms, 6.2 ms of it in "
+        "queues.",
+        "Next: the volume's driver 20 %.",
+        "The OSDs of a host used 10 % of the CPU that they may use, and took 4.00 ms for a write.",
+        "The machine's 2 cores were at work 30 % of the time: the database's server 0.20, the OSDs "
+        "0.20, the load generator 0.10, other programs and the kernel 0.10.",
+        "The server used 20 % of its CPU limit.",
+    )
 
 
 @pytest.mark.parametrize(
-    "changed",
+    ("layer", "changed", "said"),
     [
-        {"device_busy_share": 0.89, "device_limit_share": 0.89},
-        {"osd_share": 0.89},
-        {"server_share": 0.89},
-        {"network_share": 0.89},
-        {"machine_share": 0.89, "cpu_cores": {"client": 1.7}},
-        {"lock_waiting": 7.9},
-        {"flush_busy_share": 0.59},
-        {"log_busy_share": 0.59},
-        {"volume_in_flight": 11.1},
-        # Of one thread, one request under way is no queue before its volume is always busy.
-        {"threads": 1, "volume_in_flight": 0.95},
-        {"client": ClientVerdict("unknown", ())},
+        (
+            "innodb",
+            {"lock_waiting": 9.2},
+            "On average 9.2 of 16 threads waited for a row lock.",
+        ),
+        (
+            "innodb",
+            {"log_busy_share": 0.8, "flushes_per_s": 250.0, "flush_ms": 3.125},
+            "The redo log or the binary log was written or flushed 80 % of the time, 250 flushes a "
+            "second of 3.12 ms.",
+        ),
+        (
+            "osd-device",
+            {"device_busy_share": 0.95, "device_limit_share": 0.97},
+            "The device of osd-3@h1 was busy 95 % of the time, 0.50 ms for a request, and did 97 % "
+            "of its medium's limit.",
+        ),
+        ("network", {}, "A packet to an OSD's host and back took 0.123 ms."),
+        ("network", {"network_share": 0.93}, "A link carried 93 % of its speed."),
+        ("volume", {}, "The volume had requests under way 40 % of the time, 2.00 ms each."),
     ],
 )
-def test_just_below_a_limit_nothing_is_named(changed: dict[str, Any]):
-    assert decide_bottleneck(_seen(**changed)).word == "none"
+def test_what_is_known_of_the_named_layer_is_said(layer: Layer, changed: dict[str, Any], said: str):
+    found = decide_bottleneck(_seen(times=times_of((layer, 0.9)), **changed))
+    assert said in found.evidence[1:]
 
 
-def test_what_decides_is_not_told_twice():
-    found = decide_bottleneck(
-        _seen(device_busy_share=0.95, device_limit_share=None, device="osd-0@h1")
-    )
-    assert sum("busy" in sentence for sentence in found.evidence) == 1
-    found = decide_bottleneck(_seen(machine_share=0.95, cpu_cores=CORES))
-    assert sum("cores were at work" in sentence for sentence in found.evidence) == 1
+@pytest.mark.parametrize(
+    ("shares", "confidence"),
+    [
+        ([0.9, 0.05], "high"),
+        ([0.6, 0.3], "high"),
+        ([1.0], "high"),
+        ([0.6, 0.35], "medium"),
+        ([0.55, 0.1], "medium"),
+        ([0.4, 0.26], "medium"),
+        ([0.4, 0.3], "low"),
+        ([0.3, 0.1], "low"),
+    ],
+)
+def test_how_sure_it_is(shares: list[float], confidence: str):
+    assert grade(shares) == confidence
+
+
+def test_where_layers_are_alike_the_first_is_named_with_a_word_of_doubt():
+    times = times_of(("server-cpu", 0.31), ("osd-cpu", 0.27), ("volume", 0.2))
+    found = decide_bottleneck(_seen(times=times))
+    assert (found.word, found.confidence) == ("server-cpu", "low")
+    assert "No layer stands out." in found.evidence
+
+
+def test_a_load_generator_at_its_limit_is_named_before_all():
+    # Nothing beneath it was tested.
+    client = ClientVerdict("yes", ("It used all.",))
+    found = decide_bottleneck(_seen(client=client, times=times_of(("osd-device", 0.9))))
+    assert (found.word, found.confidence) == ("client", "high")
+    assert found.evidence[0] == "It used all."
+
+
+@pytest.mark.parametrize(
+    ("client_share", "device_share", "word"),
+    [(0.3, 0.6, "osd-device"), (0.6, 0.3, "client")],
+)
+def test_idle_threads_are_one_layers_time_among_others(
+    client_share: float, device_share: float, word: str
+):
+    shares: list[tuple[Layer, float]] = [("client", client_share), ("osd-device", device_share)]
+    shares.sort(key=lambda one: one[1], reverse=True)
+    client = ClientVerdict("yes", ("Threads were idle.",), by_threads_alone=True)
+    assert decide_bottleneck(_seen(client=client, times=times_of(*shares))).word == word
+
+
+@pytest.mark.parametrize(
+    ("shares", "word"),
+    [
+        # Of 100 %, 70 % went by where nobody could look.
+        ([("volume", 0.2), ("server-cpu", 0.1)], "unknown"),
+        ([("server-cpu", 0.6), ("volume", 0.1)], "server-cpu"),
+    ],
+)
+def test_where_most_of_the_time_was_not_observed_no_layer_is_named(
+    shares: list[tuple[Layer, float]], word: str
+):
+    found = decide_bottleneck(_seen(times=times_of(*shares)))
+    assert found.word == word
+    if word == "unknown":
+        assert found.confidence is None
+        assert found.evidence[0] == (
+            "Layers that could not be observed take 70 % of an operation's time."
+        )
 
 
 def test_too_little_is_known():
     found = decide_bottleneck(LayerEvidence(threads=1, cores=2.0))
-    assert (found.word, len(found.evidence)) == ("unknown", 1)
-
-
-UNSEEN: dict[str, Any] = {
-    "server_share": None,
-    "osd_share": None,
-    "device_busy_share": None,
-    "device_limit_share": None,
-}
-
-
-@pytest.mark.parametrize(
-    ("changed", "word", "said"),
-    [
-        ({}, "unknown", "The OSDs could not be observed, and nothing else was at its limit."),
-        ({"network_share": 0.95}, "network", "A link carried 95 % of what it can."),
-        ({"osd_share": 0.1}, "none", "No layer was at its limit"),
-        ({"device_busy_share": 0.1}, "none", "No layer was at its limit"),
-    ],
-)
-def test_where_osds_could_not_be_observed_the_layer_is_known_only_if_another_one_is_at_its_limit(
-    changed: dict[str, Any], word: str, said: str
-):
-    found = decide_bottleneck(_seen(**{**UNSEEN, **changed}))
-    assert found.word == word
-    assert found.evidence[0].startswith(said)
+    assert (found.word, found.confidence, len(found.evidence)) == ("unknown", None, 1)
 
 
 @pytest.mark.parametrize(("share", "passes"), [(None, False), (1.24, False), (1.25, True)])
 def test_what_passes_a_mediums_limit_is_told(share: float | None, passes: bool) -> None:
-    said = describe_passed_limit(_seen(device="osd-3@h1", device_limit_share=share))
+    seen = _seen(device_limit_share=share, times=times_of(("volume", 0.9)))
+    said = describe_passed_limit(seen)
     assert (said is not None) == passes
     if said is not None:
         assert said.startswith("The device of osd-3@h1 did 125 % of what its medium is limited to")
+        assert said in decide_bottleneck(seen).evidence

@@ -18,7 +18,7 @@ from grampus.bench.layers.readings import (
     parse_probe_line,
 )
 from grampus.bench.layers.subjects import LOG, MEDIUM, Subjects, UsageReading
-from grampus.hosts.port import BlockLimit, Usage
+from grampus.hosts.port import BlockLimit, CpuWait, Usage
 from grampus.state.matrix_layers import METRICS, SeriesPoint
 
 from .made_readings import NET, STAT, block_stat, probe_line
@@ -154,7 +154,41 @@ def test_without_two_readings_of_its_log_nothing_is_said_of_a_volume():
 def test_an_osd_says_how_long_a_write_took():
     osds = {"0": {"op_w": 50, "op_w_latency": {"avgcount": 50, "sum": 0.1}}}
     values = _of(_made_probe(2.0, osds=osds), "osd")["osd.0"]
-    assert values == {"writes_per_s": 25, "write_ms": 2}
+    assert values == {"writes_per_s": 25, "write_ms": 2, "in_flight": 0.05}
+
+
+def _timed(count: int, sum_s: float) -> dict[str, float]:
+    return {"avgcount": count, "sum": sum_s}
+
+
+def test_writes_under_a_condition_are_writes():
+    # Appends to a journal count as `op_rw` alone: such a database seemed to write nothing once.
+    first = {
+        **{"op_w": 0, "op_w_latency": _timed(0, 0), "op_rw": 0, "op_rw_latency": _timed(0, 0)},
+        **{"op_r": 0, "op_r_latency": _timed(0, 0), "subop_w_latency": _timed(0, 0)},
+        **{"state_aio_wait_lat": _timed(0, 0), "kv_sync_lat": _timed(0, 0)},
+    }
+    last = {
+        **{
+            "op_w": 20,
+            "op_w_latency": _timed(20, 0.4),
+            "op_rw": 60,
+            "op_rw_latency": _timed(60, 2),
+        },
+        **{"op_r": 10, "op_r_latency": _timed(10, 0.2), "subop_w_latency": _timed(80, 0.8)},
+        **{"state_aio_wait_lat": _timed(80, 0.5), "kv_sync_lat": _timed(40, 1.1)},
+    }
+    lines = probe_line(100.0, osds={"0": first}), probe_line(102.0, osds={"0": last})
+    values = _of(decide_probe_points("h1", _readings(*lines), SUBJECTS), "osd")["osd.0"]
+    assert (values["writes_per_s"], values["write_ms"]) == (40, 30)
+    assert (values["in_flight"], values["copies_in_flight"]) == (1.3, 0.4)
+    assert values["device_waiting"] == 0.8
+
+
+def test_how_long_packets_took_to_the_hosts_of_osds():
+    points = _made_probe(2.0, osd_round_trips_ms={"10.0.0.2": 0.25, "10.0.0.3": 0.75})
+    assert _of(points, "network") == {"osds@h1": {"osd_round_trip_ms": 0.5}}
+    assert _of(_made_probe(2.0, osd_round_trips_ms={}), "network") == {}
 
 
 def test_clients_monitor_and_machine():
@@ -162,10 +196,11 @@ def test_clients_monitor_and_machine():
         2.0,
         own_cpu_s=0.01,
         client_ticks=50,
+        client_waited_ns=3_000_000_000,
         stat=STAT.format(busy=300, idle=50, waiting=50, stolen=0),
     )
     assert _of(points, "monitor") == {"h1": {"cpu_cores": 0.005}}
-    assert _of(points, "client") == {"clients@h1": {"cpu_cores": 0.25}}
+    assert _of(points, "client") == {"clients@h1": {"cpu_cores": 0.25, "cpu_waiting": 1.5}}
     machine = _of(points, "machine")["machine"]
     assert (machine["cores"], machine["cpu_cores"], machine["cpu_share"]) == (2, 1.5, 0.75)
     assert machine["iowait_share"] == 0.125
@@ -195,7 +230,8 @@ def test_a_quiet_link_is_left_out():
 def test_what_went_back_gives_no_values():
     high = {"osd-0@h1": block_stat(reads=9)}
     low = {"osd-0@h1": block_stat(reads=1)}
-    lines = probe_line(1.0, devices=high, client_ticks=9), probe_line(2.0, devices=low)
+    before = probe_line(1.0, devices=high, client_ticks=9, client_waited_ns=9)
+    lines = before, probe_line(2.0, devices=low)
     points = decide_probe_points("h1", _readings(*lines), SUBJECTS)
     assert _of(points, "device") == {}
     assert _of(points, "client") == {}
@@ -230,6 +266,23 @@ def test_daemons():
     (point,) = decide_usage_points(readings)
     assert (point.at_s, point.kind, point.name) == (3.0, "daemon", "osd-0@h1")
     assert point.values == {"cpu_cores": 0.5, "memory_bytes": 7}
+
+
+def test_daemons_that_wait_for_a_cpu():
+    usage = {"osd-0@h1": Usage(0, 5, 0, 0, 0, 0), "mon@h1": Usage(0, 5, 0, 0, 0, 0)}
+    readings = [
+        UsageReading(1.0, usage, {"osd-0@h1": CpuWait(1_000_000, 0)}),
+        # Two CPUs held it back at once.
+        UsageReading(3.0, usage, {"osd-0@h1": CpuWait(7_000_000, 3_000_000)}),
+        # A thread ended, and its waiting is gone.
+        UsageReading(4.0, usage, {"osd-0@h1": CpuWait(2_000_000, 3_100_000)}),
+    ]
+    of_osd = [point.values for point in decide_usage_points(readings) if point.name == "osd-0@h1"]
+    assert of_osd[0]["cpu_waiting"] == 3
+    assert of_osd[0]["throttled_share"] == 1
+    assert "cpu_waiting" not in of_osd[1]
+    assert of_osd[1]["throttled_share"] == pytest.approx(0.1)
+    assert "cpu_waiting" not in decide_usage_points(readings)[0].values
 
 
 def test_the_status_of_a_server():

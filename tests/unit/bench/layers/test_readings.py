@@ -27,6 +27,8 @@ def test_a_line_of_the_probe_is_read():
             12.5,
             own_cpu_s=0.25,
             client_ticks=150,
+            client_waited_ns=250_000_000,
+            osd_round_trips_ms={"10.0.0.2": 0.5},
             devices={"osd-0@h1": block_stat(reads=3, busy_ms=7)},
             osds={"0": {"op_w": 4, "op_w_latency": {"avgcount": 4, "sum": 0.5, "avgtime": 0.1}}},
             volumes={"v": {"write": {"in_flight": 1, "count": 9, "sum_us": 900.0}}},
@@ -38,6 +40,7 @@ def test_a_line_of_the_probe_is_read():
     )
     assert reading is not None
     assert (reading.at_s, reading.own_cpu_s, reading.client_cpu_s) == (12.5, 0.25, 1.5)
+    assert (reading.client_waited_s, reading.osd_round_trips_ms) == (0.25, {"10.0.0.2": 0.5})
     assert reading.devices["osd-0@h1"].reads == 3
     assert reading.osds == {"0": {"op_w": 4, "op_w_latency": Timed(4, 0.5)}}
     assert reading.volumes == {"v": {"write": Served(1, 9, 900.0)}}

@@ -6,8 +6,9 @@ import pytest
 
 from grampus.bench.drivers.client_bound import ClientVerdict
 from grampus.bench.layers.subjects import Subjects
-from grampus.bench.layers.use import PARTS, TimeSpan, cores_by_consumer, decide_shares, over_time
-from grampus.bench.layers.why import decide_evidence, decide_why
+from grampus.bench.layers.times import CpuUse
+from grampus.bench.layers.use import PARTS, TimeSpan, cpu_by_consumer, decide_shares, over_time
+from grampus.bench.layers.why import decide_activity, decide_evidence, decide_why
 from grampus.state.matrix_layers import SeriesKind, SeriesPoint
 
 SUBJECTS = Subjects(
@@ -32,7 +33,10 @@ def _made(busy: float = 0.95) -> list[SeriesPoint]:
         at_s = 100.0 + second
         share = 0.0 if second <= 2 else busy
         points += [
-            _point(at_s, "device", "osd-0@h1", busy_share=share, limit_share=0.5),
+            _point(
+                at_s, "device", "osd-0@h1", busy_share=share, in_flight=4 * share, limit_share=0.5
+            ),
+            _point(at_s, "volume", "db", busy_share=1.0),
             _point(at_s, "device", "osd-1@h2", busy_share=0.1, limit_share=0.1),
             _point(at_s, "daemon", "osd-0@h1", cpu_cores=0.3),
             _point(at_s, "daemon", "osd-3@h1", cpu_cores=0.1),
@@ -50,9 +54,14 @@ def _made(busy: float = 0.95) -> list[SeriesPoint]:
 
 
 def test_only_what_was_measured_decides():
-    why = decide_why(_made(), SUBJECTS, SPAN, None, ["A gap."])
-    assert why.bottleneck == "osd-device"
-    assert why.evidence[0] == "The device of osd-0@h1 was busy 95 % of the time."
+    why = decide_why(
+        _made(), SUBJECTS, SPAN, None, ["A gap."], busy_threads=7.5, operations_per_s=400.0
+    )
+    assert (why.bottleneck, why.confidence) == ("osd-device", "high")
+    # Of eight threads, half a one with the client and another in the server; of the others, 3.8 of
+    # 4.65 wait for a device.
+    assert (why.times[0].layer, why.times[0].ms) == ("osd-device", pytest.approx(14, abs=0.5))
+    assert sum(one.share for one in why.times) == pytest.approx(1, abs=0.01)
     device = next(use for use in why.layers if use.layer == "osd-device")
     assert (device.share, device.peak) == (0.95, 0.95)
     assert (why.from_s, why.measured_from_s, why.to_s) == (100, 102, 110)
@@ -73,7 +82,7 @@ def test_the_course_has_the_warm_up_too():
 
 def test_the_busiest_stands_for_a_layer():
     shares = {one.layer: dict(one.points) for one in decide_shares(_made(), SUBJECTS)}
-    assert list(shares) == ["client", "server-cpu", "osd-cpu", "osd-device", "machine"]
+    assert list(shares) == ["client", "server-cpu", "volume", "osd-cpu", "osd-device", "machine"]
     assert shares["osd-device"][110.0] == 0.95
     assert shares["server-cpu"][110.0] == 0.25
     # Both OSDs of h1, on two cores.
@@ -83,9 +92,9 @@ def test_the_busiest_stands_for_a_layer():
     assert shares["osd-cpu"][110.0] == pytest.approx(0.8)
 
 
-def test_cores_by_consumer():
-    used = cores_by_consumer(_made(), SUBJECTS)
-    assert {who: round(cores, 2) for who, cores in used.items()} == {
+def test_what_each_consumer_used():
+    used = cpu_by_consumer(_made(), SUBJECTS)
+    assert {who: round(use.cores, 2) for who, use in used.items()} == {
         "osd": 0.6,
         "server": 0.5,
         "volume": 0.25,
@@ -93,6 +102,50 @@ def test_cores_by_consumer():
         # The MON, and what no daemon of ours did.
         "other": 0.2,
     }
+
+
+def test_threads_that_wait_for_a_cpu_and_limits():
+    points = [
+        _point(1, "daemon", "osd-0@h1", cpu_cores=0.1, cpu_waiting=2.0, throttled_share=0.5),
+        _point(1, "daemon", "osd-1@h2", cpu_cores=0.3, cpu_waiting=0.5, throttled_share=0.9),
+        # It waits too, but no operation of the load waits for it.
+        _point(1, "daemon", "mon-h1@h1", cpu_cores=0.1, cpu_waiting=9.0),
+        _point(1, "client", "clients@h1", cpu_cores=0.25, cpu_waiting=0.75),
+        _point(1, "machine", "machine", cores=2.0, cpu_cores=1.0, steal_share=0.25),
+    ]
+    assert cpu_by_consumer(points, SUBJECTS) == {
+        "osd": CpuUse(0.4, 2.5, 0.5),
+        "client": CpuUse(0.25, 0.75),
+        # 0.35 that are nobody's, and half a core that another machine had.
+        "other": CpuUse(pytest.approx(0.85)),
+    }
+
+
+def test_what_was_under_way():
+    points = [
+        _point(1, "osd", "osd.0", writes_per_s=100, in_flight=1.5, copies_in_flight=0.5),
+        _point(1, "osd", "osd.1", copy_writes_per_s=100, reads_per_s=50, device_waiting=3.0),
+        _point(1, "device", "osd-0@h2", in_flight=1.0, busy_share=0.5, flush_busy_share=0.25),
+        _point(1, "daemon", "osd-0@h2", cpu_cores=0.1),
+        _point(1, "daemon", "osd-1@h3", cpu_cores=0.1),
+        _point(1, "network", "osds@h1", osd_round_trip_ms=2.0),
+        _point(1, "network", "osds@h2", osd_round_trip_ms=0.5),
+        _point(1, "network", "osds@h3", osd_round_trip_ms=1.5),
+        _point(1, "volume", "db", busy_share=0.5, flush_busy_share=0.75),
+        _point(1, "innodb", "db", row_lock_waiting=2.5),
+    ]
+    seen = decide_activity(points, SUBJECTS, 6.5, 200.0, is_open=False)
+    assert (seen.threads, seen.busy_threads, seen.has_server) == (8, 6.5, True)
+    # BlueStore saw more wait than the device: a limit held requests back before it.
+    assert (seen.device_waiting, seen.device_serving) == (3.0, 0.75)
+    assert (seen.volume_busy_share, seen.lock_waiting, seen.copies_share) == (0.75, 2.5, 0.25)
+    # 150 requests a second from h1, 100 copies from the OSDs' hosts.
+    assert seen.network_waiting == pytest.approx(0.15 * 2.0 + 0.1 * 1.0)
+
+
+def test_an_open_loop_has_no_idle_threads():
+    seen = decide_activity(_made(), SUBJECTS, 3.0, 100.0, is_open=True)
+    assert (seen.threads, seen.busy_threads) == (3.0, None)
 
 
 def test_evidence_of_several_subjects():
@@ -106,7 +159,7 @@ def test_evidence_of_several_subjects():
     ]
     client = ClientVerdict("no", ())
     seen = decide_evidence(points, SUBJECTS, client)
-    assert (seen.volume_busy_share, seen.volume_in_flight) == (0.5, 5)
+    assert seen.volume_busy_share == 0.5
     assert (seen.flush_ms, seen.flushes_per_s) == (2, 30)
     assert (seen.lock_waiting, seen.log_busy_share) == (3, 0.3)
     assert (seen.osd_write_ms, seen.osd_read_ms) == (3, 1)

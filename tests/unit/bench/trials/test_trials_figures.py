@@ -148,10 +148,12 @@ def _watched(**values: float) -> Watched:
         SeriesPoint(at_s=999.0 + second, kind=kind, name=name, values={metric: value})
         for second in range(1, 8)
         for kind, name, metric, value in (
-            ("machine", "machine", "cpu_share", 0.99),
-            ("machine", "machine", "cpu_cores", 1.98),
+            ("machine", "machine", "cpu_share", values.get("machine", 0.99)),
+            ("machine", "machine", "cpu_cores", 2 * values.get("machine", 0.99)),
             ("client", "clients@h1", "cpu_cores", values["client"]),
+            ("client", "clients@h1", "cpu_waiting", values.get("waiting", 0.0)),
             ("daemon", "mysqld-db@h1", "cpu_cores", values["server"]),
+            ("daemon", "mysqld-db@h1", "cpu_waiting", values.get("waiting", 0.0)),
         )
     ]
     return Watched(tuple(points), subjects, from_s=998.0, gaps=("A gap.",))
@@ -166,8 +168,8 @@ def test_who_took_the_cores_is_the_bottleneck(
 ) -> None:
     sample = made_sample([100.0] * 6)
     verdict = ClientVerdict("no", ("The client used 60 % of its CPU limit.",))
-    watched = _watched(client=client, server=server)
-    measured = Measured(sample, "closed", client=verdict, watched=watched)
+    watched = _watched(client=client, server=server, waiting=3.0)
+    measured = Measured(sample, "closed", client=verdict, watched=watched, busy_threads=8.0)
     figures = decide_figures(measured, sample, STEADY)
     assert isinstance(figures, Figures)
     assert figures.why is not None
@@ -177,26 +179,47 @@ def test_who_took_the_cores_is_the_bottleneck(
     assert (figures.why.from_s, figures.why.measured_from_s, figures.why.to_s) == (998, 1000, 1006)
 
 
-@pytest.mark.parametrize(("limit_share", "bound"), [(0.5, "yes"), (0.95, "no"), (1.3, "no")])
-def test_threads_that_wait_for_a_device_at_its_limit_are_not_the_clients(
-    limit_share: float, bound: str
+@pytest.mark.parametrize(("share", "word"), [(0.4, "low"), (0.55, "medium")])
+def test_a_load_generator_is_the_limit_where_that_is_clear(share: float, word: str) -> None:
+    sample = made_sample([100.0] * 6)
+    # Its idle threads are `share` of all; of the others the server has two.
+    watched = _watched(client=0.1, server=0.2, waiting=2.3, machine=0.2)
+    measured = Measured(sample, "closed", watched=watched, busy_threads=8 * (1 - share))
+    figures = decide_figures(measured, sample, STEADY)
+    assert isinstance(figures, Figures)
+    assert figures.why is not None
+    assert (figures.why.bottleneck, figures.why.confidence) == ("client", word)
+    assert figures.client_bound == ("unknown" if word == "low" else "yes")
+
+
+@pytest.mark.parametrize(
+    ("waiting", "limit_share", "bound"), [(0.1, 0.5, "yes"), (9.0, 0.5, "no"), (9.0, 1.3, "no")]
+)
+def test_threads_that_wait_for_a_device_are_not_the_clients(
+    waiting: float, limit_share: float, bound: str
 ) -> None:
     sample = made_sample([100.0] * 6)
     verdict = ClientVerdict("yes", ("Threads were idle.",), by_threads_alone=True)
     watched = _watched(client=0.1, server=0.2)
-    point = {"limit_share": limit_share, "busy_share": 0.3}
+    point = {"limit_share": limit_share, "busy_share": 0.3, "in_flight": waiting}
+    osd = {"cpu_cores": 0.3}
     points = [
-        SeriesPoint(at_s=999.0 + second, kind="device", name="osd-0@h1", values=point)
+        SeriesPoint(at_s=999.0 + second, kind=kind, name="osd-0@h1", values=values)
         for second in range(1, 8)
+        for kind, values in (("device", point), ("daemon", osd))
     ]
     watched = replace(watched, points=(*watched.points, *points))
+    busy_threads = 2.0 if bound == "yes" else 6.0
     figures = decide_figures(
-        Measured(sample, "closed", client=verdict, watched=watched), sample, STEADY
+        Measured(sample, "closed", client=verdict, watched=watched, busy_threads=busy_threads),
+        sample,
+        STEADY,
     )
     assert isinstance(figures, Figures)
     assert figures.why is not None
     assert figures.client_bound == bound
-    assert figures.evidence == figures.why.evidence[:1]
+    assert figures.why.bottleneck == ("client" if bound == "yes" else "osd-device")
+    assert (figures.evidence == verdict.evidence) == (bound == "yes")
     assert (figures.why.passed_limit is not None) == (limit_share > 1.25)
 
 
