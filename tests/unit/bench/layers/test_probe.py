@@ -116,6 +116,26 @@ def test_an_answer_that_stays_away_is_late_if_there_was_one_before(monkeypatch: 
         assert echo.round_trips_ms() == {"127.0.0.1": 300.0}
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="raw sockets need root")
+def test_the_table_of_connections_is_read_seldom(monkeypatch: pytest.MonkeyPatch):
+    found: list[list[str]] = [[], ["127.0.0.1"], ["127.0.0.1", "127.0.0.2"]]
+    asked: list[int] = []
+
+    def look(_text: str) -> list[str]:
+        asked.append(1)
+        return found[min(len(asked), len(found)) - 1]
+
+    monkeypatch.setattr("grampus.bench.layers.probe.osd_peers", look)
+    with closing(Echo()) as echo:
+        # A client that has not begun has no connection yet.
+        assert echo.round_trips_ms() == {}
+        assert set(echo.round_trips_ms()) == set(echo.round_trips_ms()) == {"127.0.0.1"}
+        assert len(asked) == 2
+        later_s = time.monotonic() + 11
+        monkeypatch.setattr("grampus.bench.layers.probe.time.monotonic", lambda: later_s)
+        assert set(echo.round_trips_ms()) == {"127.0.0.1", "127.0.0.2"}
+
+
 def test_without_the_right_to_send_nothing_is_known(monkeypatch: pytest.MonkeyPatch):
     def refuse(*_arguments: object) -> None:
         raise PermissionError
