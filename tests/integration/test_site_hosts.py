@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from grampus.hosts.remote.units import UnitPlace, cpu_waits_argv, parse_cpu_waits
 from tests.system.command_line import KILLED, CommandLine
 from tests.system.machine import wait_for
 from tests.system.next_release import VERSION, NextRelease
@@ -69,6 +70,18 @@ def test_a_host_shows_its_daemons(site: Site) -> None:
     memory = {one["name"]: one["memory_bytes"] for one in shown["daemons"]}
     assert memory[f"mysqld-{NAME}"] > 50 * 2**20
     assert site.line.json("host", "show", "s2")["labels"] == {"rack": "b"}
+
+
+def test_a_host_counts_how_long_a_daemon_waits_for_a_cpu(site: Site) -> None:
+    place = UnitPlace(site.tag, f"/var/lib/grampus/{site.tag}", "")
+    argv = cpu_waits_argv(place, [f"mysqld-{NAME}", "mysqld-absent"])
+    (name, first), *others = parse_cpu_waits(site.hosts.run("s1", *argv)).items()
+    assert (name, others) == (f"mysqld-{NAME}", [])
+    # Half a core for a second: the server is held back, and its threads wait.
+    site.line.sql(NAME, "SELECT BENCHMARK(30000000, MD5('grampus'))")
+    last = parse_cpu_waits(site.hosts.run("s1", *argv))[name]
+    assert last.waited_us > first.waited_us
+    assert last.throttled_us > first.throttled_us
 
 
 def test_no_host_has_the_key_of_grampus(site: Site) -> None:

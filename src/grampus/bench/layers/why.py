@@ -87,11 +87,7 @@ def decide_activity(
         for metric in ("busy_share", "flush_busy_share")
         if (value := _summed(points, "device", metric)) is not None
     ]
-    # A limit may hold requests back before the device counts them: BlueStore sees them wait.
-    waiting = [
-        *([sum(blocks)] if blocks else []),
-        *_known(_summed(points, "osd", "device_waiting")),
-    ]
+    cpu = cpu_by_consumer(points, subjects)
     volumes = [
         value
         for metric in ("busy_share", "flush_busy_share")
@@ -103,16 +99,33 @@ def decide_activity(
         busy_threads=None if is_open else busy_threads,
         operations_per_s=operations_per_s,
         has_server=bool(subjects.servers),
-        cpu=cpu_by_consumer(points, subjects),
+        cpu=cpu,
         cores=decide_cores(points, subjects),
         machine_share=mean_of(_of(points, "machine"), "cpu_share"),
         lock_waiting=_summed(points, "innodb", "row_lock_waiting"),
         volume_busy_share=max(volumes, default=None),
-        device_waiting=max(waiting, default=None),
+        device_waiting=_decide_device_waiting(
+            sum(blocks) if blocks else None,
+            _summed(points, "osd", "device_waiting"),
+            cpu["osd"].waiting if "osd" in cpu else 0.0,
+        ),
         device_serving=sum(serving) if serving else None,
         network_waiting=_decide_network(points, subjects) if osd else None,
         copies_share=copies / (copies + clients) if copies and clients else 0.0,
     )
+
+
+def _decide_device_waiting(
+    block: float | None, store: float | None, osd_waiting: float
+) -> float | None:
+    """Requests that wait for a device, of those that the kernel and BlueStore count.
+
+    A limit may hold requests back before the device counts them, and BlueStore sees them wait. It
+    also counts what its threads wait for a CPU (`osd_waiting`), which is no time of a device.
+    """
+    if block is None or store is None:
+        return store if block is None else block
+    return block + max(0.0, store - block - osd_waiting)
 
 
 def _decide_network(points: Points, subjects: Subjects) -> float | None:
@@ -147,10 +160,6 @@ def _round_trip_ms(points: Points, hosts: Collection[str]) -> float | None:
         (point for host in hosts for point in _of(points, "network", f"osds@{host}")),
         "osd_round_trip_ms",
     )
-
-
-def _known(value: float | None) -> list[float]:
-    return [] if value is None else [value]
 
 
 def decide_evidence(

@@ -143,6 +143,29 @@ def test_what_was_under_way():
     assert seen.network_waiting == pytest.approx(0.15 * 2.0 + 0.1 * 1.0)
 
 
+@pytest.mark.parametrize(
+    ("block", "store", "osd_waiting", "waiting"),
+    [
+        (1.0, 9.0, 0.5, 8.5),  # A limit holds requests back before the device.
+        (1.0, 9.0, 20.0, 1.0),  # BlueStore's threads wait for a CPU.
+        (3.0, 2.0, 0.0, 3.0),
+        (3.0, None, 0.0, 3.0),  # FileStore
+        (None, 2.0, 0.5, 2.0),
+        (None, None, 0.0, None),
+    ],
+)
+def test_what_waits_for_a_device(
+    block: float | None, store: float | None, osd_waiting: float, waiting: float | None
+):
+    points = [_point(1, "daemon", "osd-0@h1", cpu_cores=0.1, cpu_waiting=osd_waiting)]
+    if block is not None:
+        points.append(_point(1, "device", "osd-0@h1", in_flight=block))
+    if store is not None:
+        points.append(_point(1, "osd", "osd.0", device_waiting=store))
+    seen = decide_activity(points, SUBJECTS, None, None, is_open=False)
+    assert seen.device_waiting == waiting
+
+
 def test_an_open_loop_has_no_idle_threads():
     seen = decide_activity(_made(), SUBJECTS, 3.0, 100.0, is_open=True)
     assert (seen.threads, seen.busy_threads) == (3.0, None)
