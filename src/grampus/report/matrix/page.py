@@ -25,6 +25,7 @@ from grampus.report.matrix.findings import (
 from grampus.report.matrix.forest import Forest, decide_forests
 from grampus.report.matrix.heat_maps import HeatMaps, draw_heat_maps
 from grampus.report.matrix.layer_strips import LAYER_TITLES, Strip, draw_strips
+from grampus.report.matrix.layer_times import TimeTable, tabulate_times
 from grampus.report.matrix.load_curves import draw_load_curves
 from grampus.report.matrix.percentile_plots import draw_percentile_plots
 from grampus.report.matrix.remarks import Remark, gather_remarks
@@ -148,6 +149,7 @@ class MatrixPage:
     cells_line: str
     cell_remarks: tuple[Remark, ...]
     series: tuple[CellSeries, ...]
+    times: TimeTable | None
     strips: tuple[Strip, ...]
     source: SourceSection | None
     environment: tuple[FactGroup, ...]
@@ -180,6 +182,7 @@ def describe_matrix_page(
         cells_line=describe_cells(findings.cells),
         cell_remarks=cell_remarks(findings.cells),
         series=draw_series(findings.cells, trials, detail.points_a_round),
+        times=tabulate_times(findings.cells),
         strips=draw_strips(findings.cells, trials, detail.points_a_round),
         source=_source_section(findings.source, findings.cells),
         environment=group_facts(run.environment),
