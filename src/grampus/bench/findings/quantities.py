@@ -157,6 +157,13 @@ def _read(quantity: Quantity, point: Mapping[str, Value], one: Round) -> Quantit
             if busy is not None
             else _absent("share of time of the OSDs' devices")
         )
+    if quantity == "osd-device-use":
+        uses = {} if figures.why is None else {one.layer: one.share for one in figures.why.layers}
+        return (
+            QuantityReading(uses["osd-device"])
+            if "osd-device" in uses
+            else _absent("use of the OSDs' devices")
+        )
     latency_ms = figures.osd_device_latency_ms
     return (
         QuantityReading(latency_ms)

@@ -15,7 +15,9 @@ from grampus.state.runs import Frozen
 # `iops` are those of the volumes' block devices (of a load without a database: its requests);
 # `iops-per-gb` divides them by the room on the OSDs that is provisioned, before copies:
 # `fill_percent` of it, or all. Latencies are those that the load generator saw; `osd-device-*` is
-# what the OSDs' devices say of themselves.
+# what the OSDs' devices say of themselves. A limit of a control group holds requests back before a
+# device counts them, so that it is not busy: `osd-device-use` is the busiest one's share of time or
+# of its medium's limit, whichever is more.
 Quantity = Literal[
     "tps",
     "qps",
@@ -28,6 +30,7 @@ Quantity = Literal[
     "iops-per-gb",
     "mb-per-s",
     "osd-device-busy",
+    "osd-device-use",
     "osd-device-latency",
 ]
 # What only a database has.

@@ -393,6 +393,15 @@ def test_where_any_of_several_claims_would_decide_they_share_the_error() -> None
         ),
         ("mb-per-s", ({"moved_bytes_per_s": 1e6}, {"moved_bytes_per_s": 3e6}), 3),
         ("osd-device-busy", ({"osd_device_busy_share": 0.2}, {"osd_device_busy_share": 0.8}), 4),
+        # A disk that a limit holds back is not busy, and at its limit.
+        (
+            "osd-device-use",
+            (
+                {"why": made_why(busy=0.25), "osd_device_busy_share": 0.2},
+                {"why": made_why(busy=1.0), "osd_device_busy_share": 0.1},
+            ),
+            4,
+        ),
         ("osd-device-latency", ({"osd_device_latency_ms": 1}, {"osd_device_latency_ms": 5}), 5),
     ],
 )
