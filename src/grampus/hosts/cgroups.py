@@ -87,7 +87,8 @@ class Cgroups:
             raise
 
     def observe_cpu_wait(self, relative: str) -> CpuWait | None:
-        """Of the group's present threads; None without any, or when the kernel does not count it.
+        """Of the group's present threads, but none of groups below; None without the group, or when
+        the kernel does not count what a thread waits.
 
         Source: kernel documentation, scheduler/sched-stats.rst (`/proc/PID/schedstat`, in ns) and
         scheduler/sched-bwc.rst (`throttled_time` in ns, `throttled_usec`). A thread that waits for
@@ -100,7 +101,7 @@ class Cgroups:
         except OSError:  # no such group, or one that is being removed (ENODEV)
             return None
         waited_ns = [wait for one in threads if (wait := _waited_ns(self._proc, one)) is not None]
-        if not waited_ns:
+        if threads and not waited_ns:
             return None
         throttled_us = counts.get("throttled_usec", counts.get("throttled_time", 0) // 1000)
         return CpuWait(sum(waited_ns) // 1000, throttled_us)

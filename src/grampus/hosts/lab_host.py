@@ -31,6 +31,7 @@ from grampus.hosts.loop_devices import (
 from grampus.hosts.mounts import ensure_shared_bind, ensure_unmounted_below, mounts_below
 from grampus.hosts.port import (
     COMMAND_TIMEOUT_S,
+    WHOLE_HOST,
     Bind,
     BlockLimit,
     CommandResult,
@@ -302,6 +303,8 @@ class LabHost:
 
     def observe_cpu_waits(self, daemons: Collection[str]) -> dict[str, CpuWait]:
         waits = {name: self._cgroups.observe_cpu_wait(name) for name in daemons}
+        if self._cgroups.observe_cpu_quota("") is not None:
+            waits[WHOLE_HOST] = self._cgroups.observe_cpu_wait("")
         return {name: wait for name, wait in waits.items() if wait is not None}
 
     def ensure_address(self, address: str) -> None:

@@ -194,11 +194,15 @@ class Usage:
     write_bytes: int
 
 
+# Among a host's daemons: all that runs there for Grampus together.
+WHOLE_HOST = "host"
+
+
 @dataclass(frozen=True)
 class CpuWait:
     """How long a daemon's threads wanted a CPU and had none, since they began; in microseconds.
 
-    `waited_us` is summed over its present threads, so that it goes back when one ends.
+    `waited_us` is summed over its present threads, so that it goes back when one ends; 0 of a host.
     `throttled_us` is the part of the time in which its control group had used up its CPU limit,
     summed over CPUs; 0 without a limit.
     """
@@ -335,7 +339,8 @@ class Host(Protocol):
     def observe_cpu_waits(self, daemons: Collection[str]) -> dict[str, CpuWait]:
         """Of these, by name; one whose waiting the kernel does not count is left out.
 
-        A reading costs a file for each thread.
+        Where all daemons and commands of the host share a limit, `WHOLE_HOST` has what that held
+        them back. A reading costs a file for each thread.
         """
         ...
 

@@ -62,7 +62,8 @@ METRICS: Mapping[SeriesKind, Mapping[str, str]] = {
     "daemon": {
         "cpu_cores": "cores that its control group used",
         "cpu_waiting": "its threads that waited for a CPU, on average",
-        "throttled_share": "of the time, that in which its CPU limit was used up (0 to 1)",
+        "throttled_share": "of the time, that in which its CPU limit was used up (0 to 1); "
+        "`host@HOST` is the CPU budget of a host",
         "memory_bytes": "memory of its control group",
     },
     "innodb": {

@@ -375,6 +375,10 @@ def test_threads_that_wait_for_a_cpu(
     cgroups = Cgroups(f"{PATH}/h1", root=tmp_path, proc=proc)
     assert cgroups.observe_cpu_wait("osd-0") == CpuWait(3500, throttled_us)
     assert cgroups.observe_cpu_wait("osd-1") is None
+    # The limit of all groups together, which has no thread itself.
+    (group.parent / listed).write_text("")
+    (group.parent / "cpu.stat").write_text(stat)
+    assert cgroups.observe_cpu_wait("") == CpuWait(0, throttled_us)
     # A kernel that does not count it.
     for thread in ("11", "12"):
         (proc / thread / "schedstat").unlink()

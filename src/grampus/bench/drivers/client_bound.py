@@ -7,8 +7,6 @@ from typing import Literal
 
 # From this share of its CPU limit on, a generator's own queueing is in its figures.
 CPU_BOUND_SHARE = 0.85
-# Of its periods of CPU time, those in which the control group was held back.
-THROTTLED_SHARE = 0.05
 # Of a closed loop's threads, those that had a request under way, on average (Little's law).
 BUSY_THREADS_SHARE = 0.8
 # Idle threads of a client that hardly computes wait for something else than it.
@@ -34,7 +32,6 @@ class LoadEvidence:
 
     cpu_used_cores: float | None
     cpu_limit_cores: float | None
-    throttled_share: float | None = None
     threads: int | None = None
     busy_threads: float | None = None
     asked_rate_per_s: float | None = None
@@ -100,11 +97,6 @@ def _cpu_evidence(seen: LoadEvidence) -> list[str]:
         evidence.append(
             f"The client used {seen.cpu_used_cores:.2f} of its {seen.cpu_limit_cores:g} cores "
             f"({100 * share:.0f} %)."
-        )
-    if seen.throttled_share is not None and seen.throttled_share >= THROTTLED_SHARE:
-        evidence.append(
-            f"The client was held back by its CPU limit in {100 * seen.throttled_share:.0f} % of "
-            "the time."
         )
     return evidence
 

@@ -19,7 +19,7 @@ from grampus.bench.findings.rounds import (
 )
 from grampus.bench.latency.histogram import merge_histograms
 from grampus.bench.latency.percentile import Percentile
-from grampus.bench.layers.bottleneck import grade
+from grampus.bench.layers.confidence import grade
 from grampus.state.matrix_layers import LAYERS, Confidence, Layer, LayerUse, Why
 from grampus.state.matrix_runs import MatrixRun, Trial
 

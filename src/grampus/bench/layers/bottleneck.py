@@ -6,16 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from grampus.bench.drivers.client_bound import ClientVerdict
+from grampus.bench.layers.confidence import grade
 from grampus.bench.layers.subjects import Consumer
 from grampus.state.matrix_layers import BottleneckWord, Confidence, Layer, LayerTime
 
 # From this share of a medium's limit on, some of what was done passed by it. Hard disks that
 # nothing passes by were seen at up to 104% over a trial, at up to 133% in a second (2026-11-26).
 PASSES_LIMIT_SHARE = 1.25
-# Of an operation's time, that of the first layer; and how many times that of the second. Of
-# bottlenecks injected on purpose, `make bottlenecks` says how often each grade is right.
-HIGH_SHARE, HIGH_LEAD = 0.6, 2.0
-MEDIUM_SHARE, MEDIUM_LEAD = 0.4, 1.5
 # The layers after the first that are named, and the least share that is worth it.
 MAX_NEXT, LEAST_NEXT_SHARE = 3, 0.05
 # Evidence beside the times is there to be read, not to be searched.
@@ -47,7 +44,8 @@ class LayerEvidence:
     `times` are those of `decide_times`. Shares are of the layer's limit (0 to 1). `cpu_cores` is by
     consumer. `lock_waiting` are threads that waited for row locks. `log_busy_share` is of the redo
     log or the binary log, whichever was busier. `device` is the busiest OSD's, and
-    `device_limit_share` of its medium's limit.
+    `device_limit_share` of its medium's limit. `throttled_hosts` have a CPU budget, with the
+    part of the time in which it was used up.
     """
 
     threads: int
@@ -72,6 +70,7 @@ class LayerEvidence:
     device_latency_ms: float | None = None
     network_share: float | None = None
     round_trip_ms: float | None = None
+    throttled_hosts: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -106,15 +105,6 @@ def decide_bottleneck(seen: LayerEvidence) -> Bottleneck:
     doubt = ("No layer stands out.",) if confidence == "low" else ()
     evidence = (*_say_times(seen.times), *doubt, *_further(seen, first.layer))
     return Bottleneck(first.layer, evidence, confidence)
-
-
-def grade(shares: Sequence[float]) -> Confidence:
-    """How sure it is that a layer holds the load up that adds the first of `shares`, which fall."""
-    first = shares[0]
-    second = shares[1] if len(shares) > 1 else 0.0
-    if first >= HIGH_SHARE and first >= HIGH_LEAD * second:
-        return "high"
-    return "medium" if first >= MEDIUM_SHARE and first >= MEDIUM_LEAD * second else "low"
 
 
 def describe_passed_limit(seen: LayerEvidence) -> str | None:
@@ -160,7 +150,13 @@ def _further(seen: LayerEvidence, layer: Layer | None) -> list[str]:
     """What else is known, that of the named layer first, so that a reader can follow."""
     passed = describe_passed_limit(seen)
     facts = sorted(_facts(seen), key=lambda fact: fact[0] != layer)
-    return [*([passed] if passed else []), *(said for _, said in facts[:MAX_FURTHER])]
+    budgets = [
+        f"The CPU budget of the host {host} was used up {_percent(share)} of the time."
+        for host, share in sorted(seen.throttled_hosts.items())
+        if share >= LEAST_NEXT_SHARE
+    ]
+    first = [*([passed] if passed else []), *budgets]
+    return [*first, *(said for _, said in facts[:MAX_FURTHER])]
 
 
 def _facts(seen: LayerEvidence) -> list[tuple[Layer, str]]:

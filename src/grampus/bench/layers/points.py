@@ -82,7 +82,7 @@ def decide_probe_points(
 
 
 def decide_usage_points(readings: Sequence[UsageReading]) -> list[SeriesPoint]:
-    """CPU and memory of every daemon's control group."""
+    """CPU and memory of every daemon's control group, and what the limits of hosts held back."""
     points: list[SeriesPoint] = []
     for before, after in pairwise(readings):
         elapsed_s = after.at_s - before.at_s
@@ -98,13 +98,18 @@ def decide_usage_points(readings: Sequence[UsageReading]) -> list[SeriesPoint]:
                 memory_bytes=float(usage.memory_bytes),
                 **_wait_values(before.waits.get(name), after.waits.get(name), elapsed_s),
             )
+        for name in sorted(set(after.waits) - set(after.usages)):
+            throttled = _wait_values(before.waits.get(name), after.waits[name], elapsed_s)
+            if elapsed_s > 0:
+                share = throttled.get("throttled_share")
+                _Points(after.at_s, points).add("daemon", name, throttled_share=share)
     return points
 
 
 def _wait_values(
     before: CpuWait | None, after: CpuWait | None, elapsed_s: float
 ) -> dict[str, float | None]:
-    if before is None or after is None:
+    if before is None or after is None or elapsed_s <= 0:
         return {}
     throttled = _rate(before.throttled_us / 1e6, after.throttled_us / 1e6, elapsed_s)
     return {

@@ -10,6 +10,7 @@ from statistics import fmean
 
 from grampus.bench.layers.subjects import Consumer, Subjects
 from grampus.bench.layers.times import CpuUse
+from grampus.hosts.port import WHOLE_HOST
 from grampus.state.matrix_layers import LAYERS, Layer, LayerUse, SeriesPoint
 
 # As many parts of a trial are kept of each layer's use: as fine as a page draws them.
@@ -122,8 +123,10 @@ def mean_of(points: Iterable[SeriesPoint], metric: str) -> float | None:
 def cpu_by_consumer(points: Sequence[SeriesPoint], subjects: Subjects) -> Mapping[Consumer, CpuUse]:
     """What each consumer used of the CPU; what no daemon or client used is `other`'s.
 
-    Of several daemons of a consumer, the limit of the one that waited most counts.
+    Of several daemons of a consumer, the limit of the one that waited most counts: its own, or the
+    budget of its host.
     """
+    budgets = throttled_hosts(points)
     by_subject: dict[tuple[Consumer, str], list[SeriesPoint]] = defaultdict(list)
     machine = []
     for point in points:
@@ -134,10 +137,13 @@ def cpu_by_consumer(points: Sequence[SeriesPoint], subjects: Subjects) -> Mappin
         elif point.kind == "machine":
             machine.append(point)
     uses: dict[Consumer, list[CpuUse]] = defaultdict(list)
-    for (consumer, _), of_it in by_subject.items():
+    for (consumer, name), of_it in by_subject.items():
         if (cores := mean_of(of_it, "cpu_cores")) is not None:
             waiting = mean_of(of_it, "cpu_waiting") or 0.0
-            throttled = mean_of(of_it, "throttled_share") or 0.0
+            throttled = max(
+                mean_of(of_it, "throttled_share") or 0.0,
+                budgets.get(name.rpartition("@")[2], 0.0),
+            )
             uses[consumer].append(CpuUse(cores, waiting, throttled))
     # What else runs waits too, but holds up nothing that is measured.
     found: dict[Consumer, CpuUse] = {
@@ -154,6 +160,16 @@ def cpu_by_consumer(points: Sequence[SeriesPoint], subjects: Subjects) -> Mappin
         stolen = (mean_of(machine, "steal_share") or 0.0) * (mean_of(machine, "cores") or 0.0)
         found["other"] = CpuUse(max(busy - known, 0.0) + stolen)
     return found
+
+
+def throttled_hosts(points: Sequence[SeriesPoint]) -> Mapping[str, float]:
+    """Of the hosts with a CPU budget, the part of the time in which it was used up (0 to 1)."""
+    shares: dict[str, list[float]] = defaultdict(list)
+    for point in points:
+        daemon, _, host = point.name.rpartition("@")
+        if point.kind == "daemon" and daemon == WHOLE_HOST and "throttled_share" in point.values:
+            shares[host].append(point.values["throttled_share"])
+    return {host: fmean(values) for host, values in shares.items()}
 
 
 def _shares_of(point: SeriesPoint, subjects: Subjects) -> list[tuple[Layer, float]]:

@@ -17,6 +17,7 @@ from grampus.bench.layers.use import (
     decide_throughput,
     decide_uses,
     mean_of,
+    throttled_hosts,
 )
 from grampus.state.matrix_layers import LayerTime, SeriesKind, SeriesPoint, Why
 
@@ -203,6 +204,7 @@ def decide_evidence(
         device_latency_ms=mean_of(_of(points, "device", device), "latency_ms"),
         network_share=_greatest(points, "network", "limit_share"),
         round_trip_ms=mean_of(_of(points, "network"), "osd_round_trip_ms"),
+        throttled_hosts=throttled_hosts(points),
     )
 
 

@@ -36,12 +36,6 @@ def with_server(seen: LoadEvidence, shares: dict[str, float]) -> LoadEvidence:
         ),
         (replace(CLOSED, cpu_used_cores=0.84), "no", "84 %"),
         (
-            replace(CLOSED, throttled_share=0.12),
-            "yes",
-            "held back by its CPU limit in 12 % of the time.",
-        ),
-        (replace(CLOSED, throttled_share=0.01), "no", "40 %"),
-        (
             replace(CLOSED, busy_threads=9.0),
             "yes",
             "On average 9.0 of 16 threads had a request under way",
@@ -86,8 +80,8 @@ def test_bound(seen: LoadEvidence, bound: ClientBound, words: str) -> None:
 
 
 def test_all_evidence_is_told() -> None:
-    seen = replace(CLOSED, cpu_used_cores=1.0, throttled_share=0.5, busy_threads=1.0)
-    assert len(is_client_bound(seen).evidence) == 3
+    seen = replace(CLOSED, cpu_used_cores=1.0, busy_threads=1.0)
+    assert len(is_client_bound(seen).evidence) == 2
 
 
 def test_idle_threads_alone_are_known_as_such() -> None:

@@ -11,8 +11,8 @@ from grampus.bench.layers.bottleneck import (
     LayerEvidence,
     decide_bottleneck,
     describe_passed_limit,
-    grade,
 )
+from grampus.bench.layers.confidence import grade
 from grampus.state.matrix_layers import LAYERS, Layer, LayerTime
 
 SEEN: dict[str, Any] = {
@@ -96,6 +96,13 @@ def test_what_is_said():
 def test_what_is_known_of_the_named_layer_is_said(layer: Layer, changed: dict[str, Any], said: str):
     found = decide_bottleneck(_seen(times=times_of((layer, 0.9)), **changed))
     assert said in found.evidence[1:]
+
+
+def test_a_budget_that_was_the_limit_is_said_of_any_layer():
+    seen = _seen(times=times_of(("volume", 0.9)), throttled_hosts={"h2": 0.83, "h3": 0.01})
+    evidence = decide_bottleneck(seen).evidence
+    assert evidence[1] == "The CPU budget of the host h2 was used up 83 % of the time."
+    assert not any("h3" in said for said in evidence)
 
 
 @pytest.mark.parametrize(

@@ -285,6 +285,18 @@ def test_daemons_that_wait_for_a_cpu():
     assert "cpu_waiting" not in decide_usage_points(readings)[0].values
 
 
+def test_what_the_budget_of_a_host_held_back():
+    usage = {"osd-0@h1": Usage(0, 5, 0, 0, 0, 0)}
+    readings = [
+        UsageReading(1.0, usage, {"host@h1": CpuWait(0, 0)}),
+        UsageReading(3.0, usage, {"host@h1": CpuWait(0, 500_000)}),
+        UsageReading(3.0, usage, {"host@h1": CpuWait(0, 600_000)}),
+    ]
+    points = {point.name: dict(point.values) for point in decide_usage_points(readings)}
+    assert points["host@h1"] == {"throttled_share": 0.25}
+    assert "throttled_share" not in points["osd-0@h1"]
+
+
 def test_the_status_of_a_server():
     before = {"threads_running": 1.0, "innodb_row_lock_time": 0.0, "innodb_os_log_fsyncs": 10.0}
     after = {"threads_running": 9.0, "innodb_row_lock_time": 8000.0, "innodb_os_log_fsyncs": 110.0}

@@ -121,6 +121,19 @@ def test_threads_that_wait_for_a_cpu_and_limits():
     }
 
 
+def test_the_budget_of_a_host_holds_back_all_on_it():
+    points = [
+        _point(1, "daemon", "osd-0@h1", cpu_cores=0.1, cpu_waiting=2.0, throttled_share=0.0),
+        _point(1, "daemon", "mysqld-db@h1", cpu_cores=0.1, cpu_waiting=1.0),
+        _point(1, "daemon", "host@h1", throttled_share=0.75),
+        _point(1, "daemon", "host@h2", throttled_share=0.0),
+    ]
+    used = cpu_by_consumer(points, SUBJECTS)
+    assert used == {"osd": CpuUse(0.1, 2.0, 0.75), "server": CpuUse(0.1, 1.0, 0.75)}
+    seen = decide_evidence(points, SUBJECTS, None)
+    assert seen.throttled_hosts == {"h1": 0.75, "h2": 0.0}
+
+
 def test_what_was_under_way():
     points = [
         _point(1, "osd", "osd.0", writes_per_s=100, in_flight=1.5, copies_in_flight=0.5),
