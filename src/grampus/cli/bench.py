@@ -22,21 +22,16 @@ from grampus.cli.bench_matrix import (
 )
 from grampus.cli.bench_paths import compare_paths, show_paths
 from grampus.cli.bench_tables import format_times, show_comparison
-from grampus.cli.composition.bench import (
-    SUITES,
-    matrix_archive,
-    run_archive,
-)
-from grampus.cli.composition.lab import LabSession
+from grampus.cli.composition.bench_files import SUITES, matrix_archive, run_archive
 from grampus.cli.nouns import app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
-    LAB_DEFAULT,
     FormatOption,
 )
 from grampus.cli.output import Output, make_output
 from grampus.core.errors import GrampusError, NotFoundError, UsageError, not_found
 from grampus.report.build import build_report
+from grampus.state.home import Home
 from grampus.state.matrix_runs import MatrixRun
 from grampus.state.result_files import require_writable
 from grampus.state.runs import OltpResult, PathsRun, Run, RunArchive
@@ -73,11 +68,11 @@ RunArgument = Annotated[str, typer.Argument(help="A run's id, or latest.")]
 @command(bench_app, "list", "grampus bench list")
 def bench_list(output_format: FormatOption = FORMAT_DEFAULT) -> None:
     """Suites that can be run, and runs that are kept."""
-    session = LabSession(LAB_DEFAULT)
+    home = Home.from_environment()
     suites = [
         {**_NO_MATRIX, "name": suite.name, "title": suite.title} for suite in list_suites(SUITES)
     ] + list_matrix_suites()
-    runs = [load_run(session, run_id) for run_id in _run_ids(session)]
+    runs = [load_run(home, run_id) for run_id in _run_ids(home)]
     output = make_output(output_format)
     document = {
         "suites": suites,
@@ -118,10 +113,10 @@ def bench_show(
     run_id: RunArgument = "latest", output_format: FormatOption = FORMAT_DEFAULT
 ) -> None:
     """The result of a run."""
-    session = LabSession(LAB_DEFAULT)
-    archive, run = run_archive(session), load_run(session, run_id)
+    home = Home.from_environment()
+    archive, run = run_archive(home), load_run(home, run_id)
     if isinstance(run, MatrixRun):
-        show_matrix(run, matrix_archive(session), output_format)
+        show_matrix(run, matrix_archive(home), output_format)
         return
     report, output = report_file(archive, run), make_output(output_format)
     if isinstance(run, PathsRun):
@@ -137,11 +132,11 @@ def bench_compare(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Two runs side by side: the second over the first."""
-    session = LabSession(LAB_DEFAULT)
-    before, after = load_run(session, first), load_run(session, second)
+    home = Home.from_environment()
+    before, after = load_run(home, first), load_run(home, second)
     output = make_output(output_format)
     if isinstance(before, MatrixRun) and isinstance(after, MatrixRun):
-        compare_matrices(before, after, matrix_archive(session), output_format)
+        compare_matrices(before, after, matrix_archive(home), output_format)
         return
     if isinstance(before, PathsRun) and isinstance(after, PathsRun):
         compare_paths(output, output_format, before, after)
@@ -182,12 +177,12 @@ def report_build(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """One HTML file that opens offline."""
-    session = LabSession(LAB_DEFAULT)
-    archive, run = run_archive(session), load_run(session, run_id)
+    home = Home.from_environment()
+    archive, run = run_archive(home), load_run(home, run_id)
     target = Path(output_file).absolute() if output_file else report_file(archive, run)
     require_writable(target, example="report.html")
     if isinstance(run, MatrixRun):
-        build_matrix_page(run, matrix_archive(session), target)
+        build_matrix_page(run, matrix_archive(home), target)
     else:
         build_report(archive, run.run_id, target)
     make_output(output_format).text(
@@ -196,24 +191,24 @@ def report_build(
     )
 
 
-def _run_ids(session: LabSession) -> list[str]:
+def _run_ids(home: Home) -> list[str]:
     """Runs of all kinds, oldest first."""
-    return sorted([*run_archive(session).run_ids(), *matrix_archive(session).run_ids()])
+    return sorted([*run_archive(home).run_ids(), *matrix_archive(home).run_ids()])
 
 
-def load_run(session: LabSession, run_id: str) -> Run | PathsRun | MatrixRun:
+def load_run(home: Home, run_id: str) -> Run | PathsRun | MatrixRun:
     """The run (of whatever kind), also `latest`.
 
     Raises NotFoundError, which says how to make the first one, and GrampusError with code
     `run-unreadable`.
     """
-    known = _run_ids(session)
+    known = _run_ids(home)
     if not known:
         raise NotFoundError(NO_RUN, MAKE_RUN)
     wanted = known[-1] if run_id == "latest" else run_id
     if wanted not in known:
         raise not_found("run", wanted, known, list_command="grampus bench list")
-    archive, matrices = run_archive(session), matrix_archive(session)
+    archive, matrices = run_archive(home), matrix_archive(home)
     try:
         return matrices.load(wanted) if wanted in matrices.run_ids() else archive.load(wanted)
     except ValidationError as error:

@@ -18,11 +18,11 @@ from grampus.cli.app import command
 from grampus.cli.bench import RunArgument, bench_app, load_run
 from grampus.cli.bench_markdown import render_markdown
 from grampus.cli.bench_paths_markdown import render_paths_markdown
-from grampus.cli.composition.bench import CATALOG, matrix_archive
-from grampus.cli.composition.lab import LabSession
-from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption
+from grampus.cli.composition.bench_files import CATALOG, matrix_archive
+from grampus.cli.options import FORMAT_DEFAULT, FormatOption
 from grampus.cli.output import make_output
 from grampus.core.errors import UsageError
+from grampus.state.home import Home
 from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.matrix_runs import MatrixRun
 from grampus.state.result_files import require_writable, write_result
@@ -53,8 +53,8 @@ def bench_export(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """A run of a published experiment or of `paths` as a page of Markdown, or as CSV."""
-    session = LabSession(LAB_DEFAULT)
-    run = load_run(session, run_id)
+    home = Home.from_environment()
+    run = load_run(home, run_id)
     if not isinstance(run, MatrixRun | PathsRun):
         raise UsageError(
             f"{run.run_id} is a run of {run.suite}, which has neither cells nor ways to compare.",
@@ -68,7 +68,7 @@ def bench_export(
     if isinstance(run, PathsRun):
         text = _render_paths(run, form)
     else:
-        text = _render(run, matrix_archive(session), form)
+        text = _render(run, matrix_archive(home), form)
     if target is None and output_format is FORMAT_DEFAULT:
         # As it is: a console would wrap lines, and take what is in brackets for its own.
         sys.stdout.write(text)

@@ -20,7 +20,7 @@ from grampus.bench.matrix.loading import (
 from grampus.bench.matrix.suite import SCALES, ScaleName
 from grampus.cli.bench_matrix_tables import show_findings
 from grampus.cli.bench_tables import format_times, show_comparison
-from grampus.cli.composition.bench import CATALOG, CLUSTER_SUITES, LAB_SUITES, SOURCE_SUITES
+from grampus.cli.composition.bench_files import CATALOG, CLUSTER_SUITES, LAB_SUITES, SOURCE_SUITES
 from grampus.cli.options import FORMAT_DEFAULT, FormatOption
 from grampus.cli.output import make_output
 from grampus.core.errors import UsageError, closest_name

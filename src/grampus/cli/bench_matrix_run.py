@@ -16,7 +16,7 @@ from grampus.bench.trials.place import CellPlace
 from grampus.bench.trials.plan import cells_of, missing_trials, plan_run
 from grampus.cli.bench_matrix import MatrixOptions, parse_scale, show_matrix, write_matrix_page
 from grampus.cli.bench_own_options import OwnClusterOptions
-from grampus.cli.composition.bench import matrix_archive
+from grampus.cli.composition.bench_files import matrix_archive
 from grampus.cli.composition.matrix import LabPlace
 from grampus.cli.composition.own_cluster import own_cluster_place
 from grampus.cli.composition.session import Session
@@ -41,7 +41,7 @@ def run_matrix_suite(
     output_format: FormatOption,
 ) -> None:
     """Run the suite of the file in the lab or on an external cluster, and show it."""
-    archive = matrix_archive(session)
+    archive = matrix_archive(session.home)
     held = session.sharing_lab() if own is None else nullcontext()
     with held, session.progress:
         place = LabPlace(session) if own is None else own_cluster_place(session, own)

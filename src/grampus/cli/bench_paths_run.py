@@ -8,7 +8,8 @@ from grampus.bench.paths.plan import PathsOptions, describe_steps
 from grampus.bench.paths.runner import PathsRunner
 from grampus.bench.paths.suite import PathsSuite
 from grampus.cli.bench_paths import show_paths
-from grampus.cli.composition.bench import describe_lab, run_archive
+from grampus.cli.composition.bench import describe_lab
+from grampus.cli.composition.bench_files import run_archive
 from grampus.cli.composition.session import LabImages, Session, volumed_program
 from grampus.cli.options import FormatOption
 from grampus.cli.output import make_output, show_plan
@@ -79,7 +80,7 @@ def run_paths(
         return
     run = runner.run(suite, options)
     session.progress.phase("Write the report")
-    file = run_archive(session).run_dir(run.run_id) / "report.html"
-    build_report(run_archive(session), run.run_id, file)
+    file = run_archive(session.home).run_dir(run.run_id) / "report.html"
+    build_report(run_archive(session.home), run.run_id, file)
     session.progress.close()
-    show_paths(make_output(output_format), output_format, run, run_archive(session), file)
+    show_paths(make_output(output_format), output_format, run, run_archive(session.home), file)

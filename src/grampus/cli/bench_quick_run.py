@@ -6,7 +6,8 @@ from grampus.bench.quick_plan import BenchOptions
 from grampus.bench.quick_runner import BenchRunner
 from grampus.bench.quick_suite import Suite
 from grampus.cli.bench import report_file, show_run
-from grampus.cli.composition.bench import DatabaseFacts, LabDevices, run_archive
+from grampus.cli.composition.bench import DatabaseFacts, LabDevices
+from grampus.cli.composition.bench_files import run_archive
 from grampus.cli.composition.session import Session
 from grampus.cli.options import FormatOption
 from grampus.cli.output import make_output
@@ -43,6 +44,6 @@ def run_quick(
         run = runner.run(suite, db, options)
         session.progress.phase("Write the report")
         report = build_report(
-            run_archive(session), run.run_id, report_file(run_archive(session), run)
+            run_archive(session.home), run.run_id, report_file(run_archive(session.home), run)
         )
-    show_run(output, output_format, run, run_archive(session), report)
+    show_run(output, output_format, run, run_archive(session.home), report)

@@ -30,7 +30,7 @@ from grampus.cli.bench_own_options import (
     UserOption,
     parse_own_cluster,
 )
-from grampus.cli.composition.bench import SUITES, matrix_archive
+from grampus.cli.composition.bench_files import SUITES, matrix_archive
 from grampus.cli.composition.session import Session
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -162,7 +162,7 @@ def bench_run(
     file = find_matrix_file(suite)
     if file is None and resume and scale in (None, *SCALES):
         # One of the user's own, by its name: the run has its text.
-        unfinished = matrix_archive(session).latest_unfinished(suite, parse_scale(scale))
+        unfinished = matrix_archive(session.home).latest_unfinished(suite, parse_scale(scale))
         file = None if unfinished is None else Path(f"{suite}{SUITE_ENDING}")
     if file is not None:
         _require_unused(suite, {**of_quick, **of_paths})

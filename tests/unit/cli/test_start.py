@@ -69,7 +69,8 @@ def imported_by(*words: str) -> set[str]:
         (["db", "list"], _HEAVY | _FEATURES, 253),
         (["db", "create", "shop", "--size", "1G"], _HEAVY | _FEATURES, 253),
         (["db", "clone", "shop", "copy"], _HEAVY | _FEATURES, 260),
-        (["bench", "show"], _RUNNING | _FEATURES, 316),
+        (["bench", "show"], _RUNNING | _DATABASES | _FEATURES, 105),
+        (["bench", "list"], _RUNNING | _DATABASES | _FEATURES, 105),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -9,32 +9,16 @@ from pathlib import PurePosixPath
 from grampus.bench.measured_ports import IoDevice
 from grampus.cli.composition.lab import LabSession
 from grampus.cli.composition.session import Session
-from grampus.core.installation import INSTALLATION
 from grampus.hosts.media import block_limit
 from grampus.lab.model import LabSpec
 from grampus.lab.osd_devices import observe_osd_devices
 from grampus.lab.osd_plans import DeviceSlice, decide_first_osds, decide_set_osds
 from grampus.lab.osd_set import find_osd_sets
 from grampus.sites.model import SiteSpec
-from grampus.state.matrix_archive import MatrixArchive
-from grampus.state.runs import RunArchive, Setting
+from grampus.state.runs import Setting
 from grampus.volumes.drivers.volumed import control_socket
 from grampus.volumes.model import Attachment
 from grampus.volumes.write_paths import describe_write_path
-
-SUITES = INSTALLATION.data / "suites"
-SOURCE_SUITES = SUITES / "sources"
-CLUSTER_SUITES = SUITES / "clusters"
-LAB_SUITES = SUITES / "labs"
-CATALOG = INSTALLATION.data / "catalog"
-
-
-def run_archive(session: LabSession) -> RunArchive:
-    return RunArchive(session.home.runs_dir)
-
-
-def matrix_archive(session: LabSession) -> MatrixArchive:
-    return MatrixArchive(session.home.runs_dir)
 
 
 class LabDevices:
