@@ -75,7 +75,6 @@ def decide_activity(
     is_open: bool,
 ) -> Activity:
     """What the points, all of them measured, say was under way on average."""
-    osd = _of(points, "osd")
     copies = _summed(points, "osd", "copies_in_flight")
     clients = _summed(points, "osd", "in_flight")
     blocks = [
@@ -111,7 +110,7 @@ def decide_activity(
             cpu["osd"].waiting if "osd" in cpu else 0.0,
         ),
         device_serving=sum(serving) if serving else None,
-        network_waiting=_decide_network(points, subjects) if osd else None,
+        network_waiting=_decide_network(points, subjects),
         copies_share=copies / (copies + clients) if copies and clients else 0.0,
     )
 
@@ -130,7 +129,10 @@ def _decide_device_waiting(
 
 
 def _decide_network(points: Points, subjects: Subjects) -> float | None:
-    """Requests on the way from the load's hosts to the OSDs, and from these to the copies."""
+    """Requests on the way from the load's hosts to the OSDs, and from these to the copies.
+
+    Where no OSD can be observed, each read and write of a volume is one of them at least.
+    """
     load = {subjects.machine}
     load |= {
         name.rpartition("@")[2] for name in (*subjects.servers, *subjects.volumes.values()) if name
@@ -140,10 +142,15 @@ def _decide_network(points: Points, subjects: Subjects) -> float | None:
         for point in points
         if point.kind == "daemon" and subjects.consumer_of(point.name) == "osd"
     }
+    requests: tuple[tuple[SeriesKind, str], ...] = (
+        (("osd", "writes_per_s"), ("osd", "reads_per_s"))
+        if _of(points, "osd")
+        else (("volume", "write_iops"), ("volume", "read_iops"))
+    )
     sent = [
         (rate, load)
-        for metric in ("writes_per_s", "reads_per_s")
-        if (rate := _summed(points, "osd", metric)) is not None
+        for kind, metric in requests
+        if (rate := _summed(points, kind, metric)) is not None
     ]
     copied = _summed(points, "osd", "copy_writes_per_s")
     sent += [(copied, osds)] if copied is not None else []

@@ -179,6 +179,20 @@ def test_what_waits_for_a_device(
     assert seen.device_waiting == waiting
 
 
+def test_a_network_to_osds_that_cannot_be_observed():
+    points = [
+        _point(1, "volume", "db", read_iops=100, write_iops=50),
+        _point(1, "network", "osds@h1", osd_round_trip_ms=20.0),
+        _point(1, "client", "clients@h1", cpu_cores=0.1),
+    ]
+    seen = decide_activity(points, SUBJECTS, 7.9, 150.0, is_open=False)
+    assert seen.network_waiting == pytest.approx(3.0)
+    # It is a part of what is below the volume; the rest is unknown, and is the larger one here.
+    why = decide_why(points, SUBJECTS, TimeSpan(0, 0.5, 1), None, busy_threads=7.9)
+    assert {one.layer: one.share for one in why.times}["network"] == pytest.approx(3 / 8, rel=0.01)
+    assert (why.bottleneck, why.confidence) == ("unknown", None)
+
+
 def test_an_open_loop_has_no_idle_threads():
     seen = decide_activity(_made(), SUBJECTS, 3.0, 100.0, is_open=True)
     assert (seen.threads, seen.busy_threads) == (3.0, None)
