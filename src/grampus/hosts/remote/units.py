@@ -235,7 +235,7 @@ for name in "$@"; do
   unit=grampus-$tag-$name.service
   for tree in /sys/fs/cgroup /sys/fs/cgroup/cpu; do
     group=$tree/grampus.slice/grampus-$tag.slice/$unit
-    test -e "$group/cpu.stat" && test -s "$group/cgroup.procs" || continue
+    test -e "$group/cpu.stat" || continue
     printf 'Daemon=%s\\n' "$name"
     grep -E '^throttled_(usec|time) ' "$group/cpu.stat" | tr ' ' =
     while read -r pid; do cat /proc/"$pid"/task/*/schedstat; done <"$group/cgroup.procs" \\
