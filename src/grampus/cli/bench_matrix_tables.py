@@ -120,11 +120,7 @@ def bottleneck(cell: Mapping[str, Any]) -> str:
 
 def time_table(cells: Sequence[Mapping[str, Any]]) -> tuple[Row, list[Row]]:
     """Of each cell the time of an operation, and the share of it that each known layer adds."""
-    known = [
-        layer
-        for layer in LAYER_WORDS
-        if any(one["layer"] == layer for cell in cells for one in cell["times"])
-    ]
+    known = _known_layers(cells, "times")
     rows = []
     for cell in cells:
         times = {one["layer"]: one for one in cell["times"]}
@@ -145,11 +141,7 @@ def time_table(cells: Sequence[Mapping[str, Any]]) -> tuple[Row, list[Row]]:
 
 def layer_table(cells: Sequence[Mapping[str, Any]]) -> tuple[Row, list[Row]]:
     """What each cell used of each layer on average: a column for every layer that is known."""
-    known = [
-        layer
-        for layer in LAYER_WORDS
-        if any(one["layer"] == layer for cell in cells for one in cell["layers"])
-    ]
+    known = _known_layers(cells, "layers")
     rows = []
     for cell in cells:
         shares = {one["layer"]: f"{100 * one['share']:.0f}%" for one in cell["layers"]}
@@ -157,6 +149,11 @@ def layer_table(cells: Sequence[Mapping[str, Any]]) -> tuple[Row, list[Row]]:
             rows.append([cell["name"], *(shares.get(layer, "-") for layer in known)])
     headings = ["used of", *(LAYER_WORDS[layer] for layer in known)]
     return _right_aligned(headings, rows, first=1, last=len(headings))
+
+
+def _known_layers(cells: Sequence[Mapping[str, Any]], key: str) -> list[str]:
+    found = {one["layer"] for cell in cells for one in cell[key]}
+    return [layer for layer in LAYER_WORDS if layer in found]
 
 
 def remark(cell: Mapping[str, Any]) -> str:

@@ -25,6 +25,17 @@ Layer = Literal[
     "client", "server-cpu", "innodb", "volume", "osd-cpu", "osd-device", "network", "machine"
 ]
 LAYERS: tuple[Layer, ...] = get_args(Layer)
+# As a sentence names them.
+LAYER_NAMES: Mapping[str, str] = {
+    "client": "the load generator",
+    "server-cpu": "the CPU of the database's server",
+    "innodb": "waiting inside the server (row locks, the logs)",
+    "volume": "the volume's driver",
+    "osd-cpu": "the CPU of the OSDs",
+    "osd-device": "the devices of the OSDs",
+    "network": "the network",
+    "machine": "the CPU of the machine, used by other programs or the kernel",
+}
 # What a bottleneck can be, too: too little is known, or, in runs of Grampus 0.2 and earlier, no
 # layer was at its limit.
 BottleneckWord = Layer | Literal["none", "unknown"]

@@ -6,25 +6,15 @@ rounds of one cell lay apart where an interval is too wide.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from grampus.bench.declared import word_list
 from grampus.bench.findings.cells import CellFinding
 from grampus.bench.findings.conclusions import Claim, ConclusionFinding
 from grampus.bench.findings.rounds import distinct
 from grampus.core.units import format_digits
+from grampus.state.matrix_layers import LAYER_NAMES
 
-# As what held a cell up; the words of `BottleneckWord`.
-_HELD_UP_BY: Mapping[str, str] = {
-    "client": "the load generator",
-    "server-cpu": "the CPU of the database's server",
-    "innodb": "waiting inside the server",
-    "volume": "the volume",
-    "osd-cpu": "the OSDs' CPU",
-    "osd-device": "the OSDs' devices",
-    "network": "the network",
-    "machine": "the machine's CPU",
-}
 # A spread of rounds that is worth telling of.
 _SPREAD = 1.05
 
@@ -72,7 +62,7 @@ def _explain_bottlenecks(compared: Sequence[CellFinding], *, differs: bool) -> s
         return f"{all_of_them} ran with no layer at its limit{what}."
     if len(words) == 1:
         what = ": what differs is how much of it an operation takes" if differs else ""
-        return f"{all_of_them} were held up by {_HELD_UP_BY[words[0]]}{what}."
+        return f"{all_of_them} were held up by {LAYER_NAMES[words[0]]}{what}."
     if len(compared) == 2:
         return f"{'; '.join(f'{cell.name} {_held_up(cell.bottleneck, 1)}' for cell in compared)}."
     counts = {word: sum(cell.bottleneck == word for cell in known) for word in words}
@@ -83,7 +73,7 @@ def _explain_bottlenecks(compared: Sequence[CellFinding], *, differs: bool) -> s
 def _held_up(word: str, cells: int) -> str:
     if word == "none":
         return "had no layer at its limit"
-    return f"{'was' if cells == 1 else 'were'} held up by {_HELD_UP_BY[word]}"
+    return f"{'was' if cells == 1 else 'were'} held up by {LAYER_NAMES[word]}"
 
 
 def _explain_width(compared: Sequence[CellFinding]) -> str:

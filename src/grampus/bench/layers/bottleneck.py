@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from grampus.bench.drivers.client_bound import ClientVerdict
 from grampus.bench.layers.confidence import grade
 from grampus.bench.layers.subjects import Consumer
-from grampus.state.matrix_layers import BottleneckWord, Confidence, Layer, LayerTime
+from grampus.state.matrix_layers import (
+    LAYER_NAMES,
+    BottleneckWord,
+    Confidence,
+    Layer,
+    LayerTime,
+)
 
 # From this share of a medium's limit on, some of what was done passed by it. Hard disks that
 # nothing passes by were seen at up to 104% over a trial, at up to 133% in a second (2026-11-26).
@@ -18,16 +24,6 @@ MAX_NEXT, LEAST_NEXT_SHARE = 3, 0.05
 # Evidence beside the times is there to be read, not to be searched.
 MAX_FURTHER = 3
 
-NAMES: Mapping[Layer, str] = {
-    "client": "the load generator",
-    "server-cpu": "the CPU of the database's server",
-    "innodb": "waiting inside the server (row locks, the logs)",
-    "volume": "the volume's driver",
-    "osd-cpu": "the CPU of the OSDs",
-    "osd-device": "the devices of the OSDs",
-    "network": "the network",
-    "machine": "the CPU of the machine, used by other programs or the kernel",
-}
 _CONSUMERS: Mapping[Consumer, str] = {
     "client": "the load generator",
     "server": "the database's server",
@@ -125,13 +121,13 @@ def _say_times(times: Sequence[LayerTime]) -> list[str]:
     if not times:
         return []
     first, *others = times
-    name = NAMES[first.layer]
+    name = LAYER_NAMES[first.layer]
     said = [
         f"{name[0].upper()}{name[1:]} takes {_percent(first.share)} of an operation's time"
         f"{_say_ms(first)}."
     ]
     following = [
-        f"{NAMES[one.layer]} {_percent(one.share)}"
+        f"{LAYER_NAMES[one.layer]} {_percent(one.share)}"
         for one in others[:MAX_NEXT]
         if one.share >= LEAST_NEXT_SHARE
     ]

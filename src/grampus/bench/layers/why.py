@@ -77,22 +77,7 @@ def decide_activity(
     """What the points, all of them measured, say was under way on average."""
     copies = _summed(points, "osd", "copies_in_flight")
     clients = _summed(points, "osd", "in_flight")
-    blocks = [
-        value
-        for metric in ("in_flight", "flush_busy_share")
-        if (value := _summed(points, "device", metric)) is not None
-    ]
-    serving = [
-        value
-        for metric in ("busy_share", "flush_busy_share")
-        if (value := _summed(points, "device", metric)) is not None
-    ]
     cpu = cpu_by_consumer(points, subjects)
-    volumes = [
-        value
-        for metric in ("busy_share", "flush_busy_share")
-        if (value := _greatest(points, "volume", metric)) is not None
-    ]
     threads = busy_threads if is_open and busy_threads is not None else float(subjects.threads)
     return Activity(
         threads=threads,
@@ -103,13 +88,13 @@ def decide_activity(
         cores=decide_cores(points, subjects),
         machine_share=mean_of(_of(points, "machine"), "cpu_share"),
         lock_waiting=_summed(points, "innodb", "row_lock_waiting"),
-        volume_busy_share=max(volumes, default=None),
+        volume_busy_share=_over_metrics(points, "volume", _greatest, "busy_share", max),
         device_waiting=_decide_device_waiting(
-            sum(blocks) if blocks else None,
+            _over_metrics(points, "device", _summed, "in_flight", sum),
             _summed(points, "osd", "device_waiting"),
             cpu["osd"].waiting if "osd" in cpu else 0.0,
         ),
-        device_serving=sum(serving) if serving else None,
+        device_serving=_over_metrics(points, "device", _summed, "busy_share", sum),
         network_waiting=_decide_network(points, subjects),
         copies_share=copies / (copies + clients) if copies and clients else 0.0,
     )
@@ -227,6 +212,19 @@ def _greatest(points: Points, kind: SeriesKind, metric: str) -> float | None:
 def _summed(points: Points, kind: SeriesKind, metric: str) -> float | None:
     """The sum of the subjects' means."""
     return _over_subjects(points, kind, metric, sum)
+
+
+def _over_metrics(
+    points: Points,
+    kind: SeriesKind,
+    over_subjects: Callable[[Points, SeriesKind, str], float | None],
+    metric: str,
+    together: Callable[[list[float]], float],
+) -> float | None:
+    """Of reads and writes (`metric`) and of flushes, which Linux counts apart."""
+    values = [over_subjects(points, kind, one) for one in (metric, "flush_busy_share")]
+    known = [value for value in values if value is not None]
+    return together(known) if known else None
 
 
 def _over_subjects(

@@ -53,7 +53,7 @@ def _of_media(
         (
             "osd-cpu",
             "osd-cpu",
-            "Both were held up by the OSDs' CPU: what differs is how much of it an operation "
+            "Both were held up by the CPU of the OSDs: what differs is how much of it an operation "
             "takes.",
         ),
         (
@@ -65,12 +65,14 @@ def _of_media(
         (
             "osd-device",
             "osd-cpu",
-            "media hdd was held up by the OSDs' devices; media nvme was held up by the OSDs' CPU.",
+            "media hdd was held up by the devices of the OSDs; media nvme was held up by the CPU "
+            "of the OSDs.",
         ),
         (
             "osd-device",
             "none",
-            "media hdd was held up by the OSDs' devices; media nvme had no layer at its limit.",
+            "media hdd was held up by the devices of the OSDs; media nvme had no layer at its "
+            "limit.",
         ),
         ("osd-device", "unknown", ""),
     ],
@@ -96,11 +98,11 @@ def test_without_an_interval_nothing_is_said_of_one() -> None:
         (
             {1: "none", 2: "innodb", 4: "innodb"},
             "Of 3 cells 1 had no layer at its limit and 2 were held up by waiting inside the "
-            "server.",
+            "server (row locks, the logs).",
         ),
         (
             {1: "volume", 2: "volume", 4: "volume"},
-            "All 3 were held up by the volume: what differs is how much of it an operation takes.",
+            "All 3 were held up by the volume's driver: what differs is how much of it an operation takes.",
         ),
     ],
 )
@@ -124,14 +126,14 @@ def test_what_held_a_series_up(words: dict[int, BottleneckWord], said: str) -> N
         (
             110.0,
             "iops alone 1.1, the provisioned space that it is divided by 6.21",
-            "Both were held up by the OSDs' CPU. The ratio is mostly that of the provisioned "
+            "Both were held up by the CPU of the OSDs. The ratio is mostly that of the provisioned "
             "space: iops itself is 1.1 times, the provisioned space that it is divided by 6.21 "
             "times.",
         ),
         (
             10.0,
             "iops alone 0.1, the provisioned space that it is divided by 6.21",
-            "Both were held up by the OSDs' CPU: what differs is how much of it an operation "
+            "Both were held up by the CPU of the OSDs: what differs is how much of it an operation "
             "takes.",
         ),
     ],
