@@ -102,7 +102,8 @@ def test_without_an_interval_nothing_is_said_of_one() -> None:
         ),
         (
             {1: "volume", 2: "volume", 4: "volume"},
-            "All 3 were held up by the volume's driver: what differs is how much of it an operation takes.",
+            "All 3 were held up by the volume's driver: what differs is how much of it an "
+            "operation takes.",
         ),
     ],
 )
