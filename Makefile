@@ -150,10 +150,10 @@ $(ADYA):
 		--root "$(CURDIR)/build/tools"
 
 # `make chaos RUNS=100 SEED=7`; GRAMPUS_CHAOS_ON=site provokes faults on a site. Interrupted, it goes
-# on with the next call.
+# on with the next call; with CONTINUE=1, after the runs of that seed that are in docs/proof.
 .PHONY: chaos
 chaos: setup $(ADYA) ## Faults at random against a database under `grampus serve`, into docs/proof (root; a minute each)
-	RUNS=$(RUNS) SEED=$(SEED) $(VENV)/python -m tests.proof.chaos
+	RUNS=$(RUNS) SEED=$(SEED) CONTINUE=$(CONTINUE) $(VENV)/python -m tests.proof.chaos
 
 # Interrupted, it goes on with the next call; GRAMPUS_EXPERIMENTS=NAME,NAME chooses.
 .PHONY: experiments

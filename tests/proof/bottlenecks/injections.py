@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -22,9 +23,19 @@ POLL_S = 0.1
 OSD_CORES, SERVER_CORES, DRIVER_CORES, CLIENT_CORES = 0.1, 0.1, 0.04, 0.03
 DISK_IOPS, FAST_IOPS = 40, 90_000
 LINK_RATE = "4mbit"
-BURNERS = 4
+# What other programs take of each core, in turns of so long. With the usual priority they took a
+# fifth of what their weight was worth: the scheduler favours daemons that sleep often.
+BURNT_SHARE, TURN_S = 0.7, 0.01
 # They end by themselves, too, should nobody end them.
-_BURN = "import time\nend = time.monotonic() + 120\nwhile time.monotonic() < end: pass"
+_BURN = f"""
+import os, sys, time
+os.sched_setaffinity(0, {{int(sys.argv[1])}})
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+end = time.monotonic() + 120
+while (began := time.monotonic()) < end:
+    while time.monotonic() < began + {BURNT_SHARE * TURN_S}: pass
+    time.sleep({(1 - BURNT_SHARE) * TURN_S})
+"""
 # A fifth of the rows of each table, over and over, for longer than a trial. Each thread makes a few
 # operations between two locks.
 _TABLES = range(1, 5)
@@ -145,28 +156,19 @@ def _limit_links(lab: CommandLine, action: str) -> None:
 
 def _burners() -> Injection:
     running: list[subprocess.Popen[bytes]] = []
-    group = Path("/sys/fs/cgroup", *([] if is_cgroup_v2() else ["cpu"]), "grampus-burners")
+    cores = sorted(os.sched_getaffinity(0))
 
     def begin() -> None:
-        argv = [sys.executable, "-c", _BURN]
-        running.extend(subprocess.Popen(argv) for _ in range(BURNERS))
-        # The lab is one control group among others, of the usual weight: it has a fifth of the
-        # cores, and so have commands of Grampus.
-        group.mkdir(exist_ok=True)
-        name, usual = ("cpu.weight", 100) if is_cgroup_v2() else ("cpu.shares", 1024)
-        (group / name).write_text(str(4 * usual))
-        for process in running:
-            (group / "cgroup.procs").write_text(str(process.pid))
+        running.extend(subprocess.Popen([sys.executable, "-c", _BURN, str(one)]) for one in cores)
 
     def end() -> None:
         while running:
             process = running.pop()
             process.kill()
             process.wait()
-        with suppress(FileNotFoundError):
-            group.rmdir()
 
-    return Injection("machine", f"{BURNERS} programs that compute without end", begin, end)
+    says = f"a program on each core that takes {BURNT_SHARE:.0%} of it, before all others"
+    return Injection("machine", says, begin, end)
 
 
 def _locks(lab: CommandLine) -> Injection:

@@ -1,7 +1,8 @@
 """`make chaos`: faults at random, the answer as JSON in the last line.
 
 Exit codes: 0 all runs are done and no promise is broken; 1 one is broken, or a run could not be
-carried out; 2 wrong use; 130 interrupted. Run again with the same seed, it goes on.
+carried out; 2 wrong use; 130 interrupted. Run again with the same seed, it goes on; with
+`CONTINUE=1`, after the runs that are in docs/proof.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
-from datetime import UTC, datetime
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -52,27 +52,58 @@ def main() -> int:
     page = _PAGES[kind]
     file = DIRECTORY / f"{page.stem}-seed-{seed}.jsonl"
     DIRECTORY.mkdir(parents=True, exist_ok=True)
-    done = _load(file)[:runs]
     faults = draw_faults(seed, runs, kind)
-    facts: dict[str, str] = {}
+    try:
+        if os.environ.get("CONTINUE") and not file.exists():
+            done = load_published(page.with_suffix(".json"), seed, faults)
+            file.write_text("".join(json.dumps(asdict(one)) + "\n" for one in done))
+    except ValueError as error:
+        say(str(error))
+        return EXIT_USAGE
+    done = _load(file)[:runs]
+    is_new = len(done) < runs
     failed = 0
-    if len(done) < runs:
+    if is_new:
         with _own_place(kind) as (place, standby):
-            facts = observe_versions(LabMachine(place.cluster, "h1"))
+            facts = {"commit": _commit(), **observe_versions(LabMachine(place.cluster, "h1"))}
             trials = ChaosTrials(place, kind, file.with_suffix(""), standby)
-            failed = _provoke_all(trials, faults, done, file)
+            failed = _provoke_all(trials, faults, done, file, facts)
     summary = summarise(done)
-    if len(done) >= PUBLISHED_RUNS and facts:
-        facts["date"] = f"{datetime.now(UTC):%Y-%m-%d} (UTC)"
-        page.write_text(render_page(done, seed, facts, kind))
-        figures = [asdict(one) for one in done]
+    if len(done) >= PUBLISHED_RUNS and is_new:
+        page.write_text(render_page(done, seed, kind))
+        figures = {"seed": seed, "trials": [asdict(one) for one in done]}
         page.with_suffix(".json").write_text(json.dumps(figures, indent=1) + "\n")
     say(json.dumps(summary))
     return EXIT_BROKEN if failed or is_broken(summary) else 0
 
 
+def load_published(page: Path, seed: int, faults: Sequence[Fault]) -> list[TrialResult]:
+    """The trials in docs/proof, which further ones follow.
+
+    Raises ValueError if they are not the first ones that the seed draws.
+    """
+    published = json.loads(page.read_text())
+    trials = [_TRIAL.validate_python(one) for one in published["trials"]][: len(faults)]
+    if published["seed"] != seed:
+        raise ValueError(f"{page.name} has runs of seed {published['seed']}, not {seed}.")
+    if [one.fault for one in trials] != [one.name for one in faults[: len(trials)]]:
+        raise ValueError(f"{page.name} has other faults than seed {seed} draws now.")
+    return trials
+
+
+def _commit() -> str:
+    """What of Grampus is measured: the commit of this checkout."""
+    argv = ["git", "-C", str(CHECKOUT), "describe", "--always", "--dirty"]
+    told = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return told.stdout.strip() if told.returncode == 0 else "unknown"
+
+
 def _provoke_all(
-    trials: ChaosTrials, faults: list[Fault], done: list[TrialResult], file: Path
+    trials: ChaosTrials,
+    faults: list[Fault],
+    done: list[TrialResult],
+    file: Path,
+    facts: Mapping[str, str],
 ) -> int:
     """Every fault after those that are done; how many could not be provoked: 0, or 1 at the end."""
     trials.prepare()
@@ -80,7 +111,7 @@ def _provoke_all(
         if number <= len(done):
             continue
         try:
-            trial = trials.carry_out(number, fault)
+            trial = replace(trials.carry_out(number, fault), facts=facts)
         except TROUBLE as error:
             say(f"{number:4} {fault.name:22} could not be carried out: {error}")
             return 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 from tests.proof.chaos.draws import BY_NAME, FAULTS, Expected, FaultName, PlaceKind
@@ -57,6 +58,7 @@ class TrialResult:
     wrong_moves: int = 0  # failovers from a host that the fault had not taken
     anomalies: int = 0  # 1: no order of all transactions on lists explains what clients read
     detail: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)  # what ran, by name
 
     @property
     def is_wrong_fence(self) -> bool:
@@ -105,13 +107,10 @@ def is_broken(summary: Mapping[str, Any]) -> bool:
     return any(summary[kind] for kind in _PROMISES)
 
 
-def render_page(
-    trials: Sequence[TrialResult], seed: int, facts: Mapping[str, str], kind: PlaceKind = "lab"
-) -> str:
+def render_page(trials: Sequence[TrialResult], seed: int, kind: PlaceKind = "lab") -> str:
     """The page, whatever was found."""
     summary = summarise(trials)
     verdict = "No promise was broken." if not is_broken(summary) else "**A promise was broken.**"
-    facts_said = "; ".join(f"{name} {value}" for name, value in facts.items())
     return f"""# Faults at random, unattended{_TITLES[kind]}
 
 Written by {_COMMANDS[kind]}. A database and a second one run on {_PLACES[kind]}, with \
@@ -149,7 +148,11 @@ medians, from the fault on.
 
 {_faults(kind)}
 
-{facts_said}. The write path is `journal`. Ceph and MySQL are real; all hosts \
+## What ran
+
+{_what_ran(trials)}
+
+The write path is `journal`. Ceph and MySQL are real; all hosts \
 are on one machine of two CPUs, so a power cut is the end of all processes and of the link of one.
 
 Not provoked: most pairs of faults. Steps of the clock cannot be provoked here: all \
@@ -180,6 +183,25 @@ def _by_fault(trials: Sequence[TrialResult], kind: PlaceKind) -> str:
         cells = [quantile(outages, 0.5), max(outages, default=None), *phases]
         said = " | ".join(_seconds(cell) for cell in cells)
         rows.append(f"| {fault.name} | {fault.expected_in(kind)} | {len(of_it)} | {said} |")
+    return "\n".join(rows)
+
+
+def _what_ran(trials: Sequence[TrialResult]) -> str:
+    """A row for each stretch of runs with the same programs."""
+    names = list(dict.fromkeys(name for trial in trials for name in trial.facts))
+    rows = [
+        f"| {' | '.join(('runs', 'days', *names))} |",
+        f"|---|---|{'---|' * len(names)}",
+    ]
+    for facts, stretch in groupby(trials, key=lambda trial: dict(trial.facts)):
+        same = list(stretch)
+        days = dict.fromkeys((same[0].at[:10], same[-1].at[:10]))
+        cells = [
+            f"{same[0].number} to {same[-1].number}",
+            " to ".join(days),
+            *(facts.get(name, "") for name in names),
+        ]
+        rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
 

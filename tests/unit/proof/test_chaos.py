@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
+from tests.proof.chaos.__main__ import load_published
 from tests.proof.chaos.bank_client import ACCOUNTS, TOTAL, read_answer, render_transfer
 from tests.proof.chaos.draws import FAULTS, Expected, FaultName, draw_faults
 from tests.proof.chaos.list_client import read_transaction, render_transaction
@@ -57,7 +61,7 @@ def test_what_is_expected_depends_on_the_place() -> None:
     stayed = trial("two-hosts-power-cut", moved=False, expected=fault.expected_in("site"))
     assert (moved.is_wrong_fence, moved.is_unrecovered) == (False, False)
     assert stayed.is_unrecovered
-    assert "GRAMPUS_CHAOS_ON=site make chaos" in render_page([moved], 1, {}, "site")
+    assert "GRAMPUS_CHAOS_ON=site make chaos" in render_page([moved], 1, "site")
 
 
 def test_a_failover_from_a_host_that_the_fault_did_not_take_is_counted() -> None:
@@ -88,7 +92,7 @@ def test_each_broken_promise_is_counted(bad: TrialResult, kind: str) -> None:
     summary = summarise([*good, bad])
     assert summary[kind] == 1
     assert is_broken(summary)
-    assert "**A promise was broken.**" in render_page([*good, bad], 1, {})
+    assert "**A promise was broken.**" in render_page([*good, bad], 1)
 
 
 def test_times_are_those_of_databases_that_had_to_move() -> None:
@@ -96,9 +100,40 @@ def test_times_are_those_of_databases_that_had_to_move() -> None:
     summary = summarise([*moved, trial("server-killed", outage_s=900.0, moved=False)])
     assert (summary["rto_p50_s"], summary["rto_p95_s"], summary["rto_p99_s"]) == (50.0, 95.0, 99.0)
     assert summarise([])["rto_p50_s"] is None
-    page = render_page(moved, 1, {"Ceph": "20.2.4"})
+    page = render_page(moved, 1)
     assert "| p95 | 95.0 s | 12 s |" in page
     assert "| power-cut | moves | 100 | 50.0 s | 100.0 s | 3.0 s | 4.0 s | 4.5 s | 5.0 s |" in page
+
+
+def test_the_page_says_what_each_run_ran_with() -> None:
+    first = [replace(trial(), number=n, facts={"commit": "a1", "Ceph": "20.2.4"}) for n in (1, 2)]
+    later = replace(trial(), number=3, at="2026-11-30T01:00:00+00:00", facts={"commit": "b2"})
+    page = render_page([*first, later], 1)
+    assert "| runs | days | commit | Ceph |\n|---|---|---|---|\n" in page
+    assert "| 1 to 2 | 2026-11-28 | a1 | 20.2.4 |\n| 3 to 3 | 2026-11-30 | b2 |  |\n" in page
+
+
+@pytest.mark.parametrize(
+    ("seed", "faults", "refused"),
+    [
+        (7, 30, None),
+        (7, 1, None),  # fewer than are published
+        (8, 30, "runs of seed 7, not 8"),
+        (7, 0, "other faults than seed 7 draws now"),
+    ],
+)
+def test_published_runs_go_on_with_their_own_seed(
+    tmp_path: Path, seed: int, faults: int, refused: str | None
+) -> None:
+    drawn = draw_faults(7, faults or 30)
+    done = [trial(one.name) for one in draw_faults(7, 3)]
+    file = tmp_path / "chaos.json"
+    file.write_text(json.dumps({"seed": 7, "trials": [asdict(one) for one in done]}))
+    if refused is None:
+        assert load_published(file, seed, drawn) == done[:faults]
+        return
+    with pytest.raises(ValueError, match=refused):
+        load_published(file, seed, drawn if faults else drawn[::-1])
 
 
 @pytest.mark.parametrize(
