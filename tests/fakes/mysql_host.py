@@ -29,7 +29,7 @@ from grampus.databases.endpoints.endpoint_work import HAPROXY
 from grampus.databases.instance import AWAIT_LISTENING
 from grampus.databases.layout import VOLUME_IN_DAEMON
 from grampus.databases.readiness import OPEN_PIPE, READY_SQL
-from grampus.databases.stopping import DISMISS
+from grampus.databases.stopping import DISMISS, HOLD
 from grampus.databases.tls.certificate_steps import render_reload_sql
 from grampus.databases.upgrades.upgrade_steps import SLOW_SHUTDOWN
 from grampus.hosts.port import CommandResult, DaemonSpec
@@ -76,6 +76,8 @@ class MysqlHost(FakeHost):
         self.daemons: dict[str, MysqlDaemon] = {}
         self.left_bundles: set[str] = set()  # of daemons that a crash has ended
         self.dismissed: list[bool] = []  # whether clients were sent away, for each stop
+        self.held = 0  # servers that were held, to be killed
+        self.is_table_held = False  # by a session that lets none be closed
         self.init_failure = ""  # what the initialisation says instead of succeeding
         self.serve_failure = ""
         self.refusal = ""  # what its servers say to each statement of their administrator
@@ -126,6 +128,8 @@ class MysqlHost(FakeHost):
     ) -> tuple[int, str]:
         if DISMISS in argv:
             return self._shut_down(stdin, daemon)
+        if HOLD in argv:
+            return self._hold(stdin, daemon)
         if daemon is not None and (daemon.waits_at is not None or daemon.is_stuck):
             return 1, "ERROR 2003 (HY000): Can't connect to MySQL server (110)"
         if is_admin_client(argv, "secrets"):
@@ -446,6 +450,21 @@ class MysqlHost(FakeHost):
         self.dismissed.append(code == 0)
         daemon.state = "stopped"  # told so whatever the client said
         self.fuse.burn()
+        return code, text
+
+    def _hold(self, options: str, daemon: MysqlDaemon | None) -> tuple[int, str]:
+        if daemon is None or daemon.state != "running":
+            return 255, "no such container"
+        self.fuse.burn()
+        code, text = self._login(options, daemon)
+        if code == 0 and self.is_table_held:
+            code, text = 1, "ERROR 1205 (HY000): Lock wait timeout exceeded"
+        if code != 0:
+            return code, text
+        self.held += 1
+        state, daemon.state = daemon.state, "stopped"  # if nobody is left to kill it
+        self.fuse.burn()
+        daemon.state = state
         return code, text
 
     def _tables(self, volume: PurePosixPath) -> Tables:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
+from contextlib import suppress
 
 from tests.system.command_line import CommandLine
 from tests.system.machine import wait_for
@@ -64,7 +65,8 @@ class Ledger:
         assert self._client is not None
         assert self._client.stdin is not None
         number = 0
-        with self._client.stdin as stdin:
+        # A client whose server ends, ends as well.
+        with suppress(BrokenPipeError), self._client.stdin as stdin:
             while not self._stop.wait(0.1):
                 number += 1
                 # The client sends the next statement when the one before is answered.

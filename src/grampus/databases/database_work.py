@@ -13,7 +13,7 @@ from grampus.core.meanwhile import meanwhile
 from grampus.core.units import format_bytes
 from grampus.databases.account_upgrade import ensure_accounts
 from grampus.databases.accounts import decide_user_name
-from grampus.databases.administrator import administrator_of
+from grampus.databases.administrator import Administrator, administrator_of
 from grampus.databases.application_support import support_applications
 from grampus.databases.binlog_keeping.expiry import ensure_started_expiry
 from grampus.databases.certificates import (
@@ -48,7 +48,7 @@ from grampus.databases.records import describe_facts, new_database_id
 from grampus.databases.scratch_work import ScratchWork
 from grampus.databases.settings import settings_of
 from grampus.databases.step_ports import StepPorts
-from grampus.databases.stopping import ensure_stopping
+from grampus.databases.stopping import ensure_stopping, hold
 from grampus.hosts.port import Host, HostUnreachableError, Limits
 from grampus.volumes.decide_identity import is_same_volume
 from grampus.volumes.model import VolumeSpec
@@ -300,7 +300,8 @@ class DatabaseWork:
             self.kill_server()
         self._ports.volumes.ensure_attached(self._spec.name, self._spec.host)
 
-    def serve(self) -> None:
+    def serve(self, told_serving: Callable[[], None] = lambda: None) -> None:
+        """`told_serving` is called as soon as clients are let in."""
         plan = self.plan()
         waits = self._begin_unflushed(plan)
         password = self._ports.credentials.load(self._spec.name).admin_password
@@ -315,6 +316,7 @@ class DatabaseWork:
             )
 
         version = self._or_with_more_memory(plan, start)
+        told_serving()
         self._ensure_unhurried(plan)
         ensure_accounts(self._ports, self._spec)
         support_applications(self._ports, self._spec)
@@ -360,13 +362,27 @@ class DatabaseWork:
         self._flush()
 
     def stop_server(self) -> None:
+        self._ask_to_end(ensure_stopping)
+        self.host().ensure_daemon_absent(self._names().daemon)
+
+    def halt_server(self) -> None:
+        """End the server in the shortest time, for clients who wait for its next start.
+
+        A replica is stopped: what it applies may be in tables that no log protects.
+        """
+        if self._spec.replica_of is None and self._ask_to_end(hold):
+            self.kill_server()
+        else:
+            self.stop_server()
+
+    def _ask_to_end(self, ask: Callable[[Administrator], bool | None]) -> bool:
         try:
-            ensure_stopping(administrator_of(self._ports, self._spec))
+            return bool(ask(administrator_of(self._ports, self._spec)))
         except GrampusError as error:
             # It has ended, or can be stopped all the same, two seconds later.
             if error.code not in ("daemon-absent", "secrets-missing", "timeout"):
                 raise
-        self.host().ensure_daemon_absent(self._names().daemon)
+        return False
 
     def end_server(self) -> None:
         """As `stop_server`, also while it recovers or waits, when it does not heed a stop."""

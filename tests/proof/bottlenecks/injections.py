@@ -21,8 +21,8 @@ OSDS = ("osd-0", "osd-1", "osd-2")
 POLL_S = 0.1
 # Cores of each control group. The OSDs have one each, the others one for the whole load.
 OSD_CORES, SERVER_CORES, DRIVER_CORES, CLIENT_CORES = 0.1, 0.1, 0.04, 0.03
-DISK_IOPS, FAST_IOPS = 40, 90_000
-LINK_RATE = "4mbit"
+DISK_IOPS, FAST_IOPS = 80, 90_000
+LINK_RATE = "12mbit"
 # What other programs take of each core, in turns of so long. With the usual priority they took a
 # fifth of what their weight was worth: the scheduler favours daemons that sleep often.
 BURNT_SHARE, TURN_S = 0.7, 0.01

@@ -6,6 +6,7 @@ The script that hands the client its options and statements is run by a real she
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -18,9 +19,10 @@ from grampus.core.errors import GrampusError
 from grampus.databases.admin_client import AdminPort, render_admin_options
 from grampus.databases.administrator import Administrator, StatementFailedError
 from grampus.databases.application_support import load_time_zones
+from grampus.databases.layout import RUN_IN_DAEMON
 from grampus.databases.model import FlavourName
 from grampus.databases.settings import decide_admin_address, decide_admin_port
-from grampus.databases.stopping import DISMISS, ensure_stopping
+from grampus.databases.stopping import DISMISS, HOLD, ensure_stopping, hold
 from grampus.databases.users.secret_statements import SecretStatements, SqlError
 from grampus.hosts.port import CommandResult
 from tests.fakes.programs import put_programs
@@ -162,6 +164,53 @@ def test_a_stop_sends_clients_away_through_whichever_door_is_open(
     assert result.stdout.split("\t")[0] == ("host" if is_crowded else "socket")
     assert DISMISS in result.stdout
     assert "geheim" not in " ".join(result.argv)
+
+
+def put_server(host: ShellHost, directory: Path) -> subprocess.Popen[bytes]:
+    """A process in the server's place, which `host`'s commands find by its process id."""
+    server = subprocess.Popen(["sleep", "600"])
+    pid_file = RUN_IN_DAEMON / "mysqld.pid"
+    programs = {
+        # As in the server's container, where that file is.
+        "cat": f'#!/bin/sh\n[ "$1" = {pid_file} ] && echo {server.pid} || exec /bin/cat "$@"\n',
+        "sleep": "#!/bin/sh\n",
+    }
+    put_programs(directory, programs)
+    return server
+
+
+@pytest.mark.parametrize("is_crowded", [False, True])
+def test_a_held_server_ends_also_if_nobody_kills_it(
+    host: ShellHost, tmp_path: Path, is_crowded: bool
+) -> None:
+    with put_server(host, tmp_path) as server:
+        try:
+            if is_crowded:
+                host.refuse("refuses-socket", CROWDED)
+            assert hold(administrator(host))
+            (result,) = host.said
+            assert result.stdout.split("\t")[0] == ("host" if is_crowded else "socket")
+            assert HOLD in result.stdout
+            assert "geheim" not in " ".join(result.argv)
+            assert server.wait(timeout=30) == -signal.SIGTERM
+        finally:
+            server.kill()
+
+
+def test_a_server_that_was_not_held_is_left_as_it_is(host: ShellHost, tmp_path: Path) -> None:
+    with put_server(host, tmp_path) as server:
+        try:
+            host.refuse("fails", "ERROR 1205 (HY000): Lock wait timeout exceeded")
+            assert not hold(administrator(host))
+            assert server.poll() is None
+        finally:
+            server.kill()
+
+
+def test_a_server_of_mariadb_is_not_held(host: ShellHost) -> None:
+    asked = Administrator(host, "d", "mariadb", SecretStr("geheim"), port=PORT)  # type: ignore[arg-type]
+    assert not hold(asked)
+    assert host.said == []
 
 
 @pytest.mark.parametrize("flavour", ["mysql", "mariadb"])

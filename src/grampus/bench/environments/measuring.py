@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -199,7 +200,8 @@ def _measure(
     if load.note is not None:
         joint = replace(joint, notes=(*joint.notes, load.note))
     device = decide_device_load(before.devices, after.devices, after.at_s - before.at_s)
-    client = _judge(load, ends, results, joint, before, after, device, cores)
+    busy_threads = decide_busy_threads(results, measure_s + WINDOW_EXTRA_S)
+    client = _judge(load, ends, results, joint, busy_threads, before, after, device, cores)
     operations = sum(result.operations for result in results)
     volume_operations = decide_operations(before.volumes, after.volumes)
     # Not of the time between the readings: clients connect in it, and nothing is done.
@@ -216,7 +218,7 @@ def _measure(
         volume_iops=None if volume_operations is None else volume_operations / elapsed_s,
         undeciding=load.undeciding,
         raw=raw,
-        busy_threads=decide_busy_threads(results, joint.operations_per_s),
+        busy_threads=busy_threads,
     )
 
 
@@ -306,6 +308,7 @@ def _judge(
     ends: Sequence[ClientEnd],
     results: Sequence[DriverResult],
     joint: JointSample,
+    busy_threads: float | None,
     before: _Counters,
     after: _Counters,
     device: DeviceLoad | None,
@@ -313,7 +316,6 @@ def _judge(
 ) -> ClientVerdict:
     used_s = [end.cpu_s for end in ends]
     elapsed_s = max(result.elapsed_s for result in results)
-    busy_threads = decide_busy_threads(results, joint.operations_per_s)
     return is_client_bound(
         LoadEvidence(
             cpu_used_cores=None if None in used_s else sum(s or 0.0 for s in used_s) / elapsed_s,
@@ -329,20 +331,25 @@ def _judge(
     )
 
 
-def decide_busy_threads(results: Sequence[DriverResult], operations_per_s: float) -> float | None:
-    """Requests under way on average in the clients' common window, which had so many operations a
-    second; None where a client does not tell its latencies, as rbd bench.
+def decide_busy_threads(results: Sequence[DriverResult], asked_s: float) -> float | None:
+    """Requests under way on average while the clients began new ones, which was for `asked_s`;
+    None where a client does not tell its latencies, as rbd bench.
 
-    Not over a client's whole run: at its end its last requests are waited for, and none follow.
+    Of operations that last as long as the run this is more than were under way, never less: what is
+    waited for at a client's end counts. Over its whole run its threads would seem idle then. So
+    they would with the rate of another time than the latencies, if the load slows down.
     """
     averages_us = [result.latency.average_us for result in results]
     known_us = [average_us for average_us in averages_us if average_us is not None]
-    operations = sum(result.operations for result in results)
-    if len(known_us) < len(results) or not operations:
+    if len(known_us) < len(results) or not any(result.operations for result in results):
         return None
-    weighed = zip(results, known_us, strict=True)
-    average_us = sum(result.operations * one_us for result, one_us in weighed) / operations
-    return mean_busy_threads(operations_per_s=operations_per_s, average_us=average_us)
+    return math.fsum(
+        mean_busy_threads(
+            operations_per_s=result.operations / min(asked_s, result.elapsed_s),
+            average_us=average_us,
+        )
+        for result, average_us in zip(results, known_us, strict=True)
+    )
 
 
 def _server_share(servers: Sequence[Server], before: _Counters, after: _Counters) -> float | None:

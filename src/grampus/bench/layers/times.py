@@ -85,7 +85,8 @@ def decide_times(seen: Activity) -> tuple[LayerTime, ...]:
 
     Threads are first counted where they are: with the client while they have no operation under
     way, in the server while it works or wants a CPU, at a lock. The others wait for storage while
-    the volume has a request under way, and for InnoDB while it has none. What waits for storage is
+    the volume has a request under way. While it has none they wait for InnoDB or, without a server,
+    for the load generator, of which one process may have all operations. What waits for storage is
     shared out by what is under way below: queues there grow alike, whatever fills them. Last, what
     waited because all cores of the machine were at work is charged to those who had them.
     """
@@ -131,11 +132,12 @@ def _count_threads(seen: Activity, cpu: Mapping[Consumer, CpuUse]) -> dict[Layer
     if known > seen.threads:
         _scale(above, seen.threads / known)
     waiting = max(seen.threads - known, 0.0)
-    if seen.has_server and seen.volume_busy_share is not None:
+    if seen.volume_busy_share is not None:
         # Nothing is asked of storage then: the server's threads wait for one another.
         inside = waiting * (1 - min(seen.volume_busy_share, 1.0))
-        above["innodb"].threads += inside
-        above["innodb"].queued += inside
+        layer: Layer = "innodb" if seen.has_server else "client"
+        above[layer].threads += inside
+        above[layer].queued += inside
         waiting -= inside
     below = _below(seen, cpu)
     under_way = math.fsum(one.threads for one in below.values())
@@ -176,8 +178,10 @@ def _charge_busy_cores(
             continue
         # Who is held back by a limit of its own gets no core however many are idle.
         for_cores = all_busy * (1 - min(use.throttled_share, 1.0)) * use.waiting / use.active
-        # A client's idle threads are no threads that want a core.
-        active = min(one.threads, use.active) if consumer == "client" else one.threads
+        # A client's idle threads are no threads that want a core. What waits for a load generator
+        # without a server waits for the core that this wants.
+        wants_none = consumer == "client" and seen.has_server
+        active = min(one.threads, use.active) if wants_none else one.threads
         moved = active * for_cores
         one.threads -= moved
         one.queued = max(one.queued - moved, 0.0)

@@ -158,6 +158,13 @@ class LiveWork:
             with passing_over_refusals():
                 ensure_pages_written(administrator, self._ports.clock)
 
+    def begin_binary_log(self) -> None:
+        """A server that was killed reads the last one from its begin as it starts."""
+        administrator = self._administrator()
+        if administrator is not None and administrator.flavour == "mysql":
+            with passing_over_refusals():
+                administrator.query("FLUSH BINARY LOGS")
+
     def restore_page_writing(self) -> None:
         administrator = self._administrator()
         if administrator is not None:

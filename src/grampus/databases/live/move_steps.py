@@ -58,6 +58,7 @@ class MoveWork:
         self._there = DatabaseWork(ports, move.changed)
         self._here = DatabaseWork(ports, move.former)
         self._stopped_s: float | None = None  # when clients began to wait, if in this process
+        self._pause_ms: int | None = None
 
     def prepare(self) -> None:
         """The instance's files on the new host: the same certificates, which clients trust."""
@@ -115,7 +116,7 @@ class MoveWork:
 
     def stop(self) -> None:
         self._stopped_s = self._ports.clock.monotonic_s()
-        self._here.stop_server()
+        self._here.halt_server()
 
     def return_here(self) -> None:
         bring_up(self._ports, self._move.former)
@@ -142,7 +143,9 @@ class MoveWork:
         name = self._move.changed.name
         # First what takes its time: pages are changed meanwhile.
         self._ports.volumes.draw_down(name, towards=self._move.changed.host)
-        LiveWork(self._ports, self._move.former).write_pages()
+        live = LiveWork(self._ports, self._move.former)
+        live.write_pages()
+        live.begin_binary_log()
         self._ports.volumes.draw_down(name)  # they went to the volume's journal
 
     def unhurry(self) -> None:
@@ -151,11 +154,12 @@ class MoveWork:
         live.set_limits()
 
     def serve(self) -> None:
-        self._there.serve()
-        pause_ms = None
+        self._there.serve(self._note_serving)
+        self._ports.records.change(self._move.changed.name, last_move_pause_ms=self._pause_ms)
+
+    def _note_serving(self) -> None:
         if self._stopped_s is not None:
-            pause_ms = round((self._ports.clock.monotonic_s() - self._stopped_s) * 1000)
-        self._ports.records.change(self._move.changed.name, last_move_pause_ms=pause_ms)
+            self._pause_ms = round((self._ports.clock.monotonic_s() - self._stopped_s) * 1000)
 
     def tidy(self) -> None:
         self._here.remove_scratch()

@@ -193,7 +193,7 @@ class ExportDriver:
                 lambda: self._is_exported(host, request, file),
                 what=f"the export of {request.image} on {host.name}",
                 timeout_s=REPLAY_TIMEOUT_S if request.is_unapplied else START_TIMEOUT_S,
-                interval_s=0.05,
+                interval_s=0.02,
             )
             devices = make_devices(host, file, request)
         facts = self._server.observe_facts(host, request, file)

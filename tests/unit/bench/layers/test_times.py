@@ -48,6 +48,17 @@ CASES: list[tuple[str, Layer, dict[str, Any]]] = [
     ("a load generator at its CPU limit", "client", _with(client=CpuUse(0.1, 6.0, 0.9))),
     ("a load generator that is slow to send", "client", {"busy_threads": 2.0}),
     ("a server at its CPU limit", "server-cpu", _with(server=CpuUse(0.1, 6.0, 0.9))),
+    # One process of fio has all operations: they are done long before it sees that.
+    (
+        "a load generator without a server at its CPU limit",
+        "client",
+        {
+            "has_server": False,
+            "busy_threads": 8.0,
+            "volume_busy_share": 0.08,
+            **_with(client=CpuUse(0.03, 1.7)),
+        },
+    ),
     ("row locks", "innodb", {"lock_waiting": 5.0}),
     # Neither locks nor storage: the server's threads wait for one another.
     ("waits inside the server", "innodb", {"volume_busy_share": 0.05}),
@@ -71,6 +82,24 @@ CASES: list[tuple[str, Layer, dict[str, Any]]] = [
                 "volume": CpuUse(0.05, 1.0),
                 "osd": CpuUse(0.2, 4.0),
                 "other": CpuUse(1.6),
+            },
+        },
+    ),
+    # The process of fio waits for a core, and so does what it has under way.
+    (
+        "other programs, without a server",
+        "machine",
+        {
+            "has_server": False,
+            "busy_threads": 8.0,
+            "volume_busy_share": 0.3,
+            "machine_share": 1.0,
+            "cores": 2.0,
+            "cpu": {
+                "client": CpuUse(0.05, 0.9),
+                "volume": CpuUse(0.05, 1.0),
+                "osd": CpuUse(0.1, 2.0),
+                "other": CpuUse(1.8),
             },
         },
     ),

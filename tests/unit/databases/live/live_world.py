@@ -72,10 +72,14 @@ class LiveServer:
         self.values = {name: given.get(name, row[3]) for name, row in CATALOGUE.items()}
         self.dirty_pages = 500
         self.sizes: list[int] = []  # of the buffer pool, as it was changed
+        self.new_binary_logs = 0
 
     def answer(self, statement: str) -> tuple[int, str]:
         if statement.startswith("SET "):
             return self._set(statement)
+        if statement == "FLUSH BINARY LOGS":
+            self.new_binary_logs += 1
+            return 0, ""
         if statement.startswith("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_%'"):
             if float(self.values["innodb_max_dirty_pages_pct"]) == 0:
                 self.dirty_pages = 0

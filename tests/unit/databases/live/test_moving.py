@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.databases.database_work import DatabaseWork
 from grampus.hosts.port import HostUnreachableError
 from tests.fakes.hosts import FakeFile
 from tests.fakes.mysql_host import MEMINFO
@@ -62,6 +63,29 @@ def test_journal_is_drawn_down_while_clients_are_served(world: LiveWorld) -> Non
     world.moves().move("demo", "h2")
     # Before pages are written out, which takes a while, and after.
     assert world.volumes.drawn_down == ["demo", "demo"]
+
+
+@pytest.mark.parametrize(
+    ("is_replica", "is_table_held", "is_killed"),
+    [(False, False, True), (True, False, False), (False, True, False)],
+)
+def test_server_is_killed_only_once_its_tables_stand_still(
+    world: LiveWorld, *, is_replica: bool, is_table_held: bool, is_killed: bool
+) -> None:
+    host = world.live_hosts["h1"]
+    host.is_table_held = is_table_held
+    spec = world.service().get("demo").spec
+    spec = spec.model_copy(update={"replica_of": "first" if is_replica else None})
+    DatabaseWork(world.service().operations.ports, spec).halt_server()
+    assert "mysqld-demo" not in host.daemons
+    assert (host.held, host.dismissed) == ((1, []) if is_killed else (0, [True]))
+
+
+def test_server_that_was_killed_has_a_new_binary_log_to_read(world: LiveWorld) -> None:
+    world.moves().move("demo", "h2")
+    host = world.live_hosts["h1"]
+    assert (host.held, host.dismissed) == (1, [])
+    assert host.servers["mysqld-demo"].new_binary_logs == 1
 
 
 def test_stopped_database_moves_without_a_start(world: LiveWorld) -> None:
