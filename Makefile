@@ -117,7 +117,11 @@ bottlenecks: setup ## Whether the layer that is made slow on purpose is named, i
 
 .PHONY: harness-cost
 harness-cost: setup ## What watching takes of a benchmark's throughput, into docs/proof (root; 40 minutes)
-	$(VENV)/python -m tests.proof.harness_cost
+	$(VENV)/python -m tests.proof.costs harness-cost
+
+.PHONY: controller-cost
+controller-cost: setup ## What a controller takes of the throughput beside it, into docs/proof (root; 45 minutes)
+	$(VENV)/python -m tests.proof.costs controller-cost
 
 .PHONY: scale
 scale: setup ## Commands and serve with a thousand databases in the state, into docs/proof (root; 15 minutes)

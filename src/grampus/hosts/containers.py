@@ -39,7 +39,7 @@ from grampus.hosts.runc_state import observe_first_process, observe_uid, runs_ol
 
 # A command must not outlive the Grampus process that started it (kill -9 included): the next
 # command would meet it half done. TERM, because `runc exec` passes it on to its process.
-_DIES_WITH_US = ("setpriv", "--pdeathsig", "TERM")
+DIES_WITH_US = ("setpriv", "--pdeathsig", "TERM")
 # What stands for the machine itself.
 HOST_CONTAINER = "host"
 LOG_KEPT_BYTES = 16 * 1024 * 1024
@@ -208,7 +208,7 @@ class Containers:
             log.replace(log.with_suffix(".old"))
         # The shell hands the log over as stdout: runc would keep our pipe open for ever.
         script = 'log=$1; shift; exec "$@" >>"$log" 2>&1 </dev/null'
-        argv = [*_DIES_WITH_US, *self._runc_argv("run", "--detach", "--bundle", str(bundle))]
+        argv = [*DIES_WITH_US, *self._runc_argv("run", "--detach", "--bundle", str(bundle))]
         result = run_command(
             ["sh", "-c", script, "sh", str(log), *argv, self._id(name)],
             check=False,
@@ -291,7 +291,7 @@ class Containers:
                 f"The daemon {name} does not exist on {self._hostname}.", code="daemon-absent"
             ) from None
         return [
-            *([] if ends_by_itself else _DIES_WITH_US),
+            *([] if ends_by_itself else DIES_WITH_US),
             *self._runc_argv(
                 "exec",
                 *(["--tty"] if tty else []),

@@ -28,7 +28,7 @@ RULES_FILE = INSTALLATION.data / "monitoring" / "grampus-alerts.yaml"
 PROMETHEUS_PORT, ALERTMANAGER_PORT = 9090, 9093
 CONTROLLER_PORT = 9470  # where `grampus serve --metrics` is looked for, on this machine
 _MGR_PORT = 9283  # of Ceph's own module
-_SCRAPE_EVERY_S = 5
+SCRAPE_EVERY_S = 5
 _KEPT_DAYS, _KEPT_BYTES = 7, GIB
 _CONFIG, _DATA = "/etc/monitoring", "/var/lib/monitoring"
 _DIRECTORY = "monitoring"  # on the host
@@ -59,8 +59,8 @@ def render_prometheus(lab: LabSpec, host: str) -> str:
     alertmanager = f"{lab.host_address(host)}:{ALERTMANAGER_PORT}"
     document = {
         "global": {
-            "scrape_interval": f"{_SCRAPE_EVERY_S}s",
-            "evaluation_interval": f"{_SCRAPE_EVERY_S}s",
+            "scrape_interval": f"{SCRAPE_EVERY_S}s",
+            "evaluation_interval": f"{SCRAPE_EVERY_S}s",
             "external_labels": {"lab": lab.name},
         },
         "rule_files": [f"{_CONFIG}/{_RULES}"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
@@ -226,7 +227,8 @@ class EnvironmentPorts:
     the data is on. `client` is that of load generators. `look` is a sentence: how to see how the
     cluster does; `options` are those of a command that name the place, with a space before.
     `shared_note` stands beside figures where no host is without OSDs. `require_room` raises
-    RefusedError for an environment that the place shall not hold.
+    RefusedError for an environment that the place shall not hold. `controller` runs while it is
+    entered.
     """
 
     lab: str
@@ -254,6 +256,7 @@ class EnvironmentPorts:
     options: str = ""
     shared_note: str | None = SHARED_NOTE
     require_room: Callable[[EnvironmentPlan], None] = _has_room
+    controller: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def directory_on(self, host: str) -> PurePosixPath:
         """Where a host has what drivers are given."""

@@ -114,6 +114,7 @@ def decide_capabilities(lab: LabFeatures) -> Capabilities:
         ),
         "caches": Offer(values=("keep", "osd", "all")),
         "monitors": Offer(values=("all", "none")),
+        "controller": Offer(values=("none", "serving")),
     }
     offers |= decide_osd_offers(lab)
     offers["objectstore"] = decide_objectstores(lab.versions.get("ceph", ()))

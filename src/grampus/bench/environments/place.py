@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 
 from grampus.bench.drivers.outcome import DriverFailure
@@ -198,7 +198,11 @@ class EnvironmentsPlace:
         self._databases.settle([one for one in environments if one.plan.target == "database"])
         calm_s = clock.monotonic_s()
         cores, layout = self._observe_cores(), environment.plan.layout
-        with self._budgets.imposed(layout, cores) as budgets:
+        serves = cell.point.controller == "serving"
+        with (
+            self._budgets.imposed(layout, cores) as budgets,
+            self._ports.controller() if serves else nullcontext(),
+        ):
             hosts = [host.name for host in self._ports.hosts_for(layout)]
             used = hosts[: environment.plan.count]
             # After all restarts that the cell asks for: whoever falls from here on was not told to.

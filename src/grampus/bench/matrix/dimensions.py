@@ -220,6 +220,14 @@ class Point(Frozen):
         Literal["all", "none"],
         Dimension("load", "whether every layer is watched; none shows what watching costs"),
     ] = "all"
+    controller: Annotated[
+        Literal["none", "serving"],
+        Dimension(
+            "load",
+            "whether the benchmark runs a controller (`grampus serve --metrics`) beside the load; "
+            "serving shows what that costs",
+        ),
+    ] = "none"
 
 
 # Their order is that of `Point`.

@@ -65,6 +65,7 @@ def decide_own_capabilities(
         "driver": Offer(values=("auto",), because=_PLAIN),
         "caches": Offer(values=("keep",), because="the OSDs' caches serve others too"),
         "monitors": Offer(values=("all", "none")),
+        "controller": Offer(values=("none",), because="Grampus has no databases there"),
     }
     return Capabilities(place=place, offers=offers, versions=versions)
 

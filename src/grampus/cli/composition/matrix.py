@@ -33,6 +33,7 @@ from grampus.bench.machine_facts import decide_facts, observe_machine
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell
 from grampus.cli.composition.bench import LabDevices, describe_lab
+from grampus.cli.composition.bench_controller import controller_serving
 from grampus.cli.composition.checkout import observe_commit
 from grampus.cli.composition.environment_osds import LabEnvironmentOsdSets
 from grampus.cli.composition.guests import guest_versions, lab_guests
@@ -93,6 +94,7 @@ class LabPlace(EnvironmentsPlace):
                 tuning=LabTuning(session),
                 layout=LabLayout(session),
                 options=in_lab("", session.lab_name),
+                controller=lambda: controller_serving(session.lab_name),
             ),
             # One machine's cores and one disk stand for all hosts and all devices.
             shape_only=True,

@@ -598,3 +598,16 @@ def test_monitors_are_left_out_where_a_cell_says_so(tmp_path: Path) -> None:
     measured = measure(world, cell)
     assert (measured.watched, world.monitors.watches) == (None, [])
     assert measured.client is not None
+
+
+def test_a_controller_runs_beside_the_load_where_a_cell_says_so(tmp_path: Path) -> None:
+    world = EnvironmentWorld(tmp_path)
+    alone, served = (
+        make_cell(workload="point-select", controller=one) for one in ("none", "serving")
+    )
+    assert environment_name(alone) == environment_name(served)
+    world.place().prepare([alone, served])
+    assert measure(world, alone).client is not None
+    assert world.controllers == []
+    assert measure(world, served).client is not None
+    assert world.controllers == ["begun", "ended"]

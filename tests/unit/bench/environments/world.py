@@ -195,11 +195,19 @@ class EnvironmentWorld:
         self.tuning = FakeTuning(self.fuse)
         self.layout = FakeLayout(self.fuse)
         self.monitors = FakeMonitors()
+        self.controllers: list[str] = []  # what was seen of those beside loads
         self.free_bytes = 100 * GIB
         self._directory = directory
 
     def close(self) -> None:
         self.store.close()
+
+    @contextmanager
+    def controller(self) -> Iterator[None]:
+        """One that runs beside a load."""
+        self.controllers.append("begun")
+        yield
+        self.controllers.append("ended")
 
     def place(self) -> EnvironmentsPlace:
         """That of a new process."""
@@ -225,6 +233,7 @@ class EnvironmentWorld:
                 raw_dir=self._directory,
                 tuning=self.tuning,
                 layout=self.layout,
+                controller=self.controller,
             ),
             shape_only=True,
         )

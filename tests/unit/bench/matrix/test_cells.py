@@ -54,6 +54,7 @@ OTHER: dict[str, Any] = {
     "doublewrite": "parallel",
     "caches": "osd",
     "monitors": "none",
+    "controller": "serving",
 }
 
 

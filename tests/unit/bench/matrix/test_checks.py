@@ -14,9 +14,21 @@ CHECKS = Path(__file__).parents[4] / "suites" / "checks"
 
 def test_every_check_is_a_suite_of_a_short_tiny_form():
     suites = load_matrix_suites(CHECKS)
-    assert [suite.name for suite in suites] == ["harness-cost", "injected-bottlenecks"]
+    assert [suite.name for suite in suites] == [
+        "controller-cost",
+        "harness-cost",
+        "injected-bottlenecks",
+    ]
     for suite in suites:
         assert estimate_s(suite, "tiny") < 900
+
+
+@pytest.mark.parametrize("scale", ["tiny", "small", "full"])
+def test_the_cost_of_a_controller_compares_nothing_else(scale):
+    suite = next(one for one in load_matrix_suites(CHECKS) if one.name == "controller-cost")
+    cells = expand_cells(suite, scale)
+    assert [cell.point.controller for cell in cells] == ["none", "serving"]
+    assert len({cell.point.model_copy(update={"controller": "none"}) for cell in cells}) == 1
 
 
 @pytest.mark.parametrize(

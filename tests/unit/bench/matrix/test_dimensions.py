@@ -53,6 +53,7 @@ def test_defaults_belong_to_the_schema_of_ids() -> None:
         "doublewrite": "default",
         "caches": "keep",
         "monitors": "all",
+        "controller": "none",
     }
 
 
