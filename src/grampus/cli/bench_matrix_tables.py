@@ -9,6 +9,7 @@ from grampus.cli.bench_tables import format_times
 from grampus.cli.output import Output
 from grampus.core.units import format_digits
 from grampus.report.matrix.remarks import gather_remarks
+from grampus.state.matrix_layers import LAYER_WORDS
 
 Row = list[str]
 # Columns of figures: what they are called, and where in a cell's document they are.
@@ -25,18 +26,6 @@ _BOUNDS = {
 
 
 # How layers are called, in the order of their columns.
-LAYER_WORDS = {
-    "client": "client",
-    "server-cpu": "server CPU",
-    "innodb": "InnoDB",
-    "volume": "volume",
-    "osd-cpu": "OSD CPU",
-    "osd-device": "OSD device",
-    "network": "network",
-    "machine": "machine",
-    "none": "none",
-    "unknown": "unknown",
-}
 
 
 def show_findings(output: Output, document: Mapping[str, Any]) -> None:

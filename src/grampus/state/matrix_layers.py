@@ -36,6 +36,19 @@ LAYER_NAMES: Mapping[str, str] = {
     "network": "the network",
     "machine": "the CPU of the machine, used by other programs or the kernel",
 }
+# The same as headings and in tables, with what a bottleneck can be, too.
+LAYER_WORDS: Mapping[str, str] = {
+    "client": "client",
+    "server-cpu": "server CPU",
+    "innodb": "InnoDB",
+    "volume": "volume",
+    "osd-cpu": "OSD CPU",
+    "osd-device": "OSD device",
+    "network": "network",
+    "machine": "machine",
+    "none": "none",
+    "unknown": "unknown",
+}
 # What a bottleneck can be, too: too little is known, or, in runs of Grampus 0.2 and earlier, no
 # layer was at its limit.
 BottleneckWord = Layer | Literal["none", "unknown"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from grampus.cli.bench_matrix_tables import LAYER_WORDS
 from grampus.cli.markdown import table
+from grampus.state.matrix_layers import LAYER_WORDS
 from tests.proof.bottlenecks.judging import (
     CONFIDENCES,
     FORCE_SHARE,

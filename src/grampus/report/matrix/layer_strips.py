@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from grampus.report.drawing import Axis, axis_from_zero
 from grampus.report.figures import MISSING, finite_values, format_number
 from grampus.report.matrix.findings import FoundCell
-from grampus.state.matrix_layers import LAYERS, LayerUse, Why
+from grampus.state.matrix_layers import LAYER_WORDS, LAYERS, LayerUse, Why
 from grampus.state.matrix_runs import Trial
 
 STRIP_WIDTH = 220.0
@@ -22,16 +22,7 @@ SHADES = 5
 _FEW = 24
 
 LAYER_TITLES: Mapping[str, str] = {
-    "client": "Client",
-    "server-cpu": "Server CPU",
-    "innodb": "InnoDB",
-    "volume": "Volume",
-    "osd-cpu": "OSD CPU",
-    "osd-device": "OSD device",
-    "network": "Network",
-    "machine": "Machine",
-    "none": "none",
-    "unknown": "not known",
+    layer: f"{word[0].upper()}{word[1:]}" for layer, word in LAYER_WORDS.items()
 }
 
 

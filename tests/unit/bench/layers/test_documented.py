@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grampus.cli.bench_matrix_tables import LAYER_WORDS
-from grampus.state.matrix_layers import LAYERS, METRICS
+from grampus.state.matrix_layers import LAYER_WORDS, LAYERS, METRICS
 
 GUIDE = Path(__file__).parents[4] / "docs" / "guide" / "bottlenecks.md"
 
