@@ -207,7 +207,7 @@ class FakeHost:
         )
 
     def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
-        return str(self.daemons[name].log)
+        return str(self.daemons[name].log) if name in self.daemons else ""
 
     def observe_usage(self) -> dict[str, Usage]:
         return dict(self.usage)

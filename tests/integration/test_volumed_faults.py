@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -182,3 +185,39 @@ def settled_count(ledger: VolumeLedger) -> int:
 
     wait_for(has_stopped, "writes to stop", 30)
     return counts[-1]
+
+
+def find_volumed(machine: LabMachine, volume: str) -> int | None:
+    """The process that serves the volume, or is about to."""
+    place = f"{machine.data}/exports/{volume}/image".encode()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = path.read_bytes().split(b"\0")
+            if words[1:2] == [b"serve"] and place in words:
+                return int(path.parent.name)
+    return None
+
+
+def test_volumed_that_is_killed_as_it_opens_the_image_keeps_nobody_waiting(
+    lab: CommandLine, exerciser: Exerciser
+) -> None:
+    """Its watch, and with it the lock, outlives it by 30 s, and no record has its address."""
+    machine = exerciser.machine
+    lab.ok("volume", "detach", "ledgered")
+    log = machine.data.parent / "daemons" / "volumed-ledgered" / "log"
+    arguments = ("volume", "attach", "ledgered", "--host", "h1", "--driver", "volumed")
+    with lab.start(*arguments) as attaching:
+        wait_for(
+            lambda: log.exists() and "connected to the cluster" in log.read_text(),
+            "volumed to connect",
+            interval_s=0.002,
+        )
+        process = find_volumed(machine, "ledgered")
+        assert process is not None
+        os.kill(process, signal.SIGKILL)
+        _, said = attaching.communicate(timeout=60)
+        assert attaching.returncode != 0
+        assert "The driver of" in said
+    began_s = time.monotonic()
+    attach(lab, "ledgered", "h1")
+    assert time.monotonic() - began_s < 15

@@ -18,6 +18,7 @@ from grampus.hosts.mounts import BUSY_TIMEOUT_S, ensure_unmounted, observe_mount
 from grampus.hosts.port import Fleet, Host, HostUnreachableError
 from grampus.operations.runner import OperationRunner
 from grampus.volumes.attach_plans import attach_titles, detach_titles, fenced_titles
+from grampus.volumes.dead_clients import DeadClients
 from grampus.volumes.decide_clients import decide_client_address
 from grampus.volumes.decide_driver import (
     DriverChoice,
@@ -93,6 +94,7 @@ class Attacher:
         self._progress = progress
         self._find_key = find_key
         self._drivers = build_drivers(clock, program)
+        self._dead_clients = DeadClients(cluster, images)
         self.local_logs = LocalLogs(records, fleet, progress)
         # Asking again costs 0.4 s and 0.2 s, for which users of a volume that is moved would wait.
         self._keyrings: Fresh[str] = Fresh(clock)
@@ -150,8 +152,7 @@ class Attacher:
             record = record.model_copy(update={"host": host})
             record = self._put(note_opened(record, host, has_log=has_log))
         else:
-            self.clear(record, target, self._drivers_to_clear(record))
-            self._fence_dead_client(record)
+            self._clear_dead(record, target)
             record = record.model_copy(update={"attachment": None})
             record = self._put(note_opened(record, host, has_log=has_log))
         others = self.require_unlocked(record)
@@ -171,7 +172,7 @@ class Attacher:
             has_local_log=has_log,
         )
         with self.key_on(target, record) as key_file:
-            choice, mapped = self._map(target, choices, replace(request, key_file=key_file))
+            choice, mapped = self._map(record, target, choices, replace(request, key_file=key_file))
         is_new = not record.is_formatted
         devices = Devices(mapped.device, mapped.log_device)
         record = self._ensure_formatted(record, target, devices)
@@ -217,10 +218,11 @@ class Attacher:
             driver.ensure_answering(target, self._request(record))  # or looking at it would wait
         was_alive = self.observe_attachment(record) is not None
         # An image that is removed next need not have what the journal holds.
-        self.clear(record, target, self._drivers_to_clear(record), leaves_journal)
-        # A clean stop closes the image; without one, the removal would wait for its watch.
-        if not was_alive or leaves_journal:
-            self._fence_dead_client(record)
+        if was_alive and not leaves_journal:
+            self.clear(record, target, self._drivers_to_clear(record))
+        else:
+            # A clean stop closes the image; without one, the removal would wait for its watch.
+            self._clear_dead(record, target, leaves_journal)
         record = self._put(record.model_copy(update={"host": None, "attachment": None}))
         self._drop_drained_log(record)
         if was_alive and record.spec.write_path != "direct" and not leaves_journal:
@@ -338,7 +340,7 @@ class Attacher:
         raise _no_driver(host, capabilities, need)
 
     def _map(
-        self, host: Host, choices: list[DriverChoice], request: MapRequest
+        self, record: VolumeRecord, host: Host, choices: list[DriverChoice], request: MapRequest
     ) -> tuple[DriverChoice, Mapped]:
         refused: list[str] = []
         for choice in choices[:-1]:
@@ -348,7 +350,8 @@ class Attacher:
             except GrampusError as error:
                 # A driver can be there and yet not serve a network namespace: try the next,
                 # once nothing of this one can still have the image open.
-                driver.ensure_unmapped(host, request)
+                with self._dead_clients.fenced(record, host, [driver], request):
+                    driver.ensure_unmapped(host, request)
                 refused.append(f"{choice.driver} failed ({error.problem})")
                 self._progress.note(f"{refused[-1]}: trying the next driver.")
             else:
@@ -442,14 +445,11 @@ class Attacher:
         kept = tuple(other for other in record.fenced if other != left)
         return self._put(record.model_copy(update={"fenced": kept}))
 
-    def _fence_dead_client(self, record: VolumeRecord) -> None:
-        # A client that was killed keeps its watch, and with it the exclusive lock, for 30 s. Its
-        # exact address is never used again, so the fence needs no undoing.
-        address = record.attachment.client_address if record.attachment else None
-        if address is None or self._images.find(record.spec.pool, record.spec.image) is None:
-            return
-        if address in self._watchers(record):
-            self._cluster.ensure_blocklisted(address)
+    def _clear_dead(self, record: VolumeRecord, host: Host, leaves_journal: bool = False) -> None:
+        """As `clear`, of drivers that may not close the image: then they are fenced."""
+        drivers = self._drivers_to_clear(record)
+        with self._dead_clients.fenced(record, host, drivers, self._request(record)):
+            self.clear(record, host, drivers, leaves_journal)
 
     def write_keyring(self, record: VolumeRecord, host: Host) -> None:
         """The key of the volume's cephx user, which is made if need be, on the host."""

@@ -57,6 +57,7 @@ class VolumeHost(FakeHost):
         self.has_exports = True  # False: the daemon runs, its export never appears
         self.daemon_failure = ""  # what the daemon says as it ends at once
         self.volumed_failure = ""  # the same, of volumed alone
+        self.killed_openings = 0  # so many volumeds are killed as soon as they have the image open
         self.probe = '{"fuse": true, "uring": true, "reason": "", "librbd_version": "1.20.0"}'
         self.is_volumed_mute = False  # its control socket does not answer
         self.volumed_answers = ""  # what it says instead of status and statistics
@@ -462,6 +463,12 @@ class VolumeHost(FakeHost):
             return daemon
         self._serve(daemon, options["--user"])
         if daemon.client is not None:
+            daemon.log = f'INFO connected to the cluster address="{daemon.client.address}"'
+        if daemon.client is not None and self.killed_openings:
+            self.killed_openings -= 1
+            self.cluster.kill_client(daemon.client)
+            daemon.state = "stopped"
+        elif daemon.client is not None:
             image = self.cluster.images[name]
             if daemon.local is not None:
                 open_log(self.files, daemon.local, image)

@@ -159,6 +159,34 @@ def test_killed_daemon_is_fenced_by_its_exact_address_then_attached_anew(
     assert len(built.h1.loops) == 1
 
 
+@pytest.mark.parametrize("then", ["attach", "detach"])
+def test_daemon_that_is_killed_as_it_opens_the_image_keeps_nobody_waiting(
+    built: World, then: str
+) -> None:
+    """No record has its address, for it never served: its log has."""
+    built.h1.killed_openings = 1
+    with pytest.raises(GrampusError, match="ended on h1"):
+        built.service().ensure_attached("demo", "h1", driver="volumed")
+    (dead,) = built.image.clients
+    before_s = built.clock.slept_s
+    if then == "detach":
+        built.service().ensure_detached("demo")
+    attachment = built.attach()
+    assert built.cluster.blocklist == [dead.address]
+    assert attachment.client_address not in (None, dead.address)
+    assert built.clock.slept_s - before_s < 5
+
+
+def test_another_driver_does_not_wait_for_one_that_was_killed(built: World) -> None:
+    built.h1.killed_openings = 1
+    before_s = built.clock.slept_s
+    assert built.attach().driver != "volumed"
+    dead, living = built.image.clients
+    assert built.cluster.blocklist == [dead.address]
+    assert living.died_at_s is None
+    assert built.clock.slept_s - before_s < 5
+
+
 def test_an_image_that_somebody_else_writes_to_is_not_attached(built: World) -> None:
     """Not every driver takes the lock and keeps it: both would write."""
     stranger = built.cluster.open_image(IMAGE, "grampus.t.demo", "10.9.0.99")

@@ -31,6 +31,8 @@ from grampus.volumes.live import LiveVolume
 START_TIMEOUT_S = 30.0
 # At most the whole ring of a journal is read, 1 GiB, and written to the image in small pieces.
 REPLAY_TIMEOUT_S = 600.0
+# Of a daemon's log: more than one says that could not open its image.
+_LOG_LINES = 100
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,10 @@ class ExportServer(Protocol):
         self, host: Host, request: MapRequest, file: PurePosixPath
     ) -> LiveVolume | None:
         """How it does now; None when it cannot say."""
+        ...
+
+    def parse_clients(self, log: str) -> list[str]:
+        """Addresses of the clients that the daemon was, from its log."""
         ...
 
 
@@ -230,6 +236,10 @@ class ExportDriver:
 
     def observe_live(self, host: Host, request: MapRequest) -> LiveVolume | None:
         return self._server.observe_live(host, request, export_file(host, request))
+
+    def observe_clients(self, host: Host, request: MapRequest) -> list[str]:
+        log = host.daemon_log(self.daemon(request), last_lines=_LOG_LINES)
+        return self._server.parse_clients(log)
 
     def _is_exported(self, host: Host, request: MapRequest, file: PurePosixPath) -> bool:
         """Whether it is there, at its size. Raises GrampusError when its driver has ended."""

@@ -110,6 +110,10 @@ class KernelDriver:
         del host, request
         return None
 
+    def observe_clients(self, host: Host, request: MapRequest) -> list[str]:
+        del host, request
+        return []
+
     def _is_of_our_cluster(self, host: Host, entry: Mapping[str, Any]) -> bool:
         # krbd lists every mapping of the machine: another cluster's image of the same name
         # would be unmapped, or formatted. rbd-nbd lists only processes that the host sees.

@@ -154,3 +154,8 @@ class Driver(Protocol):
     def observe_live(self, host: Host, request: MapRequest) -> LiveVolume | None:
         """How the device does now; None when the driver cannot say."""
         ...
+
+    def observe_clients(self, host: Host, request: MapRequest) -> list[str]:
+        """Addresses (address:port/nonce) of the clients that its daemon there was, as far as it
+        says so, also of a daemon that has ended."""
+        ...

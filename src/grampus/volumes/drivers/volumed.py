@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path, PurePosixPath
 
 from grampus.core.errors import GrampusError
@@ -47,6 +48,10 @@ BASE_MEMORY_LIMIT_BYTES = 896 * MIB
 CACHE_MEMORY_BYTES = (128 + 32) * MIB
 # LUKS2 lets Argon2id fill up to 1 GiB while the image is opened (libcryptsetup's default cost).
 KEY_DERIVATION_MEMORY_BYTES = (1024 + 32) * MIB
+
+
+# What it logs as soon as it is a client of the cluster, before it opens the image (rbd.rs).
+_CONNECTED = re.compile(r'connected to the cluster address="([^"]+)"')
 
 
 class VolumedProgram:
@@ -239,6 +244,9 @@ class Volumed:
         except GrampusError as error:
             return status.model_copy(update={"state_reason": error.problem})
         return status.model_copy(update={"kinds": kinds, "journal_counts": counts})
+
+    def parse_clients(self, log: str) -> list[str]:
+        return _CONNECTED.findall(log)
 
     def _observe_status(self, host: Host, request: MapRequest, file: PurePosixPath) -> LiveVolume:
         name = self.daemon(request)
