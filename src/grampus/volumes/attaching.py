@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from importlib import import_module
 from pathlib import PurePosixPath
 
 from pydantic import SecretStr
@@ -18,7 +19,6 @@ from grampus.hosts.mounts import BUSY_TIMEOUT_S, ensure_unmounted, observe_mount
 from grampus.hosts.port import Fleet, Host, HostUnreachableError
 from grampus.operations.runner import OperationRunner
 from grampus.volumes.attach_plans import attach_titles, detach_titles, fenced_titles
-from grampus.volumes.dead_clients import DeadClients
 from grampus.volumes.decide_clients import decide_client_address
 from grampus.volumes.decide_driver import (
     DriverChoice,
@@ -27,6 +27,7 @@ from grampus.volumes.decide_driver import (
     decide_drivers,
     explain_absence,
     explain_need,
+    no_driver_error,
     require_as_asked,
     require_driver_serves,
     with_refused,
@@ -94,7 +95,6 @@ class Attacher:
         self._progress = progress
         self._find_key = find_key
         self._drivers = build_drivers(clock, program)
-        self._dead_clients = DeadClients(cluster, images)
         self.local_logs = LocalLogs(records, fleet, progress)
         # Asking again costs 0.4 s and 0.2 s, for which users of a volume that is moved would wait.
         self._keyrings: Fresh[str] = Fresh(clock)
@@ -288,7 +288,7 @@ class Attacher:
         capabilities = observe_capabilities(host, self._program, changes_nothing=True)
         if not decide_drivers(capabilities, write_path=write_path, encryption=encryption):
             need = explain_need(write_path, is_unapplied=False, encryption=encryption)
-            raise _no_driver(host, capabilities, need)
+            raise no_driver_error(host.name, capabilities, need)
 
     def require_volumed(
         self, write_path: WritePath, encryption: EncryptionName | None = None
@@ -337,7 +337,7 @@ class Attacher:
             encryption=spec.encryption,
             has_external_log=spec.external_log_bytes is not None,
         )
-        raise _no_driver(host, capabilities, need)
+        raise no_driver_error(host.name, capabilities, need)
 
     def _map(
         self, record: VolumeRecord, host: Host, choices: list[DriverChoice], request: MapRequest
@@ -350,7 +350,7 @@ class Attacher:
             except GrampusError as error:
                 # A driver can be there and yet not serve a network namespace: try the next,
                 # once nothing of this one can still have the image open.
-                with self._dead_clients.fenced(record, host, [driver], request):
+                with self._fenced(record, host, [driver], request):
                     driver.ensure_unmapped(host, request)
                 refused.append(f"{choice.driver} failed ({error.problem})")
                 self._progress.note(f"{refused[-1]}: trying the next driver.")
@@ -448,8 +448,17 @@ class Attacher:
     def _clear_dead(self, record: VolumeRecord, host: Host, leaves_journal: bool = False) -> None:
         """As `clear`, of drivers that may not close the image: then they are fenced."""
         drivers = self._drivers_to_clear(record)
-        with self._dead_clients.fenced(record, host, drivers, self._request(record)):
+        with self._fenced(record, host, drivers, self._request(record)):
             self.clear(record, host, drivers, leaves_journal)
+
+    def _fenced(
+        self, record: VolumeRecord, host: Host, drivers: list[Driver], request: MapRequest
+    ) -> AbstractContextManager[None]:
+        dead_clients = import_module("grampus.volumes.dead_clients")  # few attaches need it
+        fenced: AbstractContextManager[None] = dead_clients.fenced(
+            self._cluster, self._images, record, host, drivers, request
+        )
+        return fenced
 
     def write_keyring(self, record: VolumeRecord, host: Host) -> None:
         """The key of the volume's cephx user, which is made if need be, on the host."""
@@ -577,23 +586,6 @@ class Attacher:
     def _put(self, record: VolumeRecord) -> VolumeRecord:
         self._records.put(record)
         return record
-
-
-def _no_driver(host: Host, capabilities: HostCapabilities, need: str | None) -> GrampusError:
-    """No driver at all, or not the one that is needed: `need` says why volumed is."""
-    if need is not None:
-        return GrampusError(
-            f"{host.name} cannot attach the volume: {need}, and there "
-            f"{explain_absence(capabilities, 'volumed')}.",
-            "Choose a host that can run volumed. `volumed probe` on the host shows what is "
-            "missing.",
-            code="no-driver",
-        )
-    return GrampusError(
-        f"{host.name} cannot attach an RBD image: its kernel has no rbd, nbd or FUSE.",
-        "Load one of the modules rbd, nbd or fuse on that host.",
-        code="no-driver",
-    )
 
 
 def _image(spec: VolumeSpec) -> str:

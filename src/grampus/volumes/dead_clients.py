@@ -16,29 +16,27 @@ from grampus.volumes.drivers.port import Driver, MapRequest
 from grampus.volumes.model import VolumeRecord
 
 
-class DeadClients:
-    """Those of the volumes of one lab or cluster."""
+@contextmanager
+def fenced(
+    cluster: CephCluster,
+    images: RbdImages,
+    record: VolumeRecord,
+    host: Host,
+    drivers: Sequence[Driver],
+    request: MapRequest,
+) -> Iterator[None]:
+    """In the block the volume's drivers on `host` are ended; whoever of them still watches the
+    image afterwards is fenced.
 
-    def __init__(self, cluster: CephCluster, images: RbdImages) -> None:
-        self._cluster = cluster
-        self._images = images
-
-    @contextmanager
-    def fenced(
-        self, record: VolumeRecord, host: Host, drivers: Sequence[Driver], request: MapRequest
-    ) -> Iterator[None]:
-        """In the block the volume's drivers on `host` are ended; whoever of them still watches the
-        image afterwards is fenced.
-
-        One that was killed while it opened the image is in no record: its own log knows it.
-        """
-        addresses = [address for one in drivers for address in one.observe_clients(host, request)]
-        if record.attachment is not None and record.attachment.client_address is not None:
-            addresses.append(record.attachment.client_address)
-        yield
-        spec = record.spec
-        if not addresses or self._images.find(spec.pool, spec.image) is None:
-            return
-        for address in self._images.watchers(spec.pool, spec.image):
-            if address in addresses:
-                self._cluster.ensure_blocklisted(address)
+    One that was killed while it opened the image is in no record: its own log knows it.
+    """
+    addresses = [address for one in drivers for address in one.observe_clients(host, request)]
+    if record.attachment is not None and record.attachment.client_address is not None:
+        addresses.append(record.attachment.client_address)
+    yield
+    spec = record.spec
+    if not addresses or images.find(spec.pool, spec.image) is None:
+        return
+    for address in images.watchers(spec.pool, spec.image):
+        if address in addresses:
+            cluster.ensure_blocklisted(address)

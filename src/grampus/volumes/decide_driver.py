@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grampus.core.errors import RefusedError, UsageError
+from grampus.core.errors import GrampusError, RefusedError, UsageError
 from grampus.volumes.model import (
     Attachment,
     DriverName,
@@ -205,3 +205,20 @@ def require_as_asked(
 def with_refused(choice: DriverChoice, refused: list[str]) -> DriverChoice:
     """The choice, and why each driver before it could not map the image."""
     return DriverChoice(choice.driver, "; ".join([choice.reason, *refused]))
+
+
+def no_driver_error(host: str, capabilities: HostCapabilities, need: str | None) -> GrampusError:
+    """No driver at all, or not the one that is needed: `need` says why volumed is."""
+    if need is not None:
+        return GrampusError(
+            f"{host} cannot attach the volume: {need}, and there "
+            f"{explain_absence(capabilities, 'volumed')}.",
+            "Choose a host that can run volumed. `volumed probe` on the host shows what is "
+            "missing.",
+            code="no-driver",
+        )
+    return GrampusError(
+        f"{host} cannot attach an RBD image: its kernel has no rbd, nbd or FUSE.",
+        "Load one of the modules rbd, nbd or fuse on that host.",
+        code="no-driver",
+    )
