@@ -462,6 +462,7 @@ class MysqlHost(FakeHost):
         if code != 0:
             return code, text
         self.held += 1
+        daemon.is_offline = True
         state, daemon.state = daemon.state, "stopped"  # if nobody is left to kill it
         self.fuse.burn()
         daemon.state = state

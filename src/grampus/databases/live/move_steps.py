@@ -119,6 +119,8 @@ class MoveWork:
         self._here.halt_server()
 
     def return_here(self) -> None:
+        # Interrupted before the kill, it runs, lets nobody in, and ends by itself in a moment.
+        self._here.stop_server()
         bring_up(self._ports, self._move.former)
 
     def detach_here(self) -> None:

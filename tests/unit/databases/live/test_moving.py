@@ -7,7 +7,10 @@ from pathlib import PurePosixPath
 import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.databases.administrator import administrator_of
 from grampus.databases.database_work import DatabaseWork
+from grampus.databases.live.move_steps import Move, MoveWork
+from grampus.databases.stopping import hold
 from grampus.hosts.port import HostUnreachableError
 from tests.fakes.hosts import FakeFile
 from tests.fakes.mysql_host import MEMINFO
@@ -86,6 +89,19 @@ def test_server_that_was_killed_has_a_new_binary_log_to_read(world: LiveWorld) -
     host = world.live_hosts["h1"]
     assert (host.held, host.dismissed) == (1, [])
     assert host.servers["mysqld-demo"].new_binary_logs == 1
+
+
+def test_server_that_was_held_and_not_killed_is_started_anew_by_an_undo(world: LiveWorld) -> None:
+    """Else it would count as running, and end a moment after the undo."""
+    host, ports = world.live_hosts["h1"], world.service().operations.ports
+    former = world.service().get("demo").spec
+    changed = former.model_copy(update={"host": "h2"})
+    work = MoveWork(ports, Move(changed=changed, former_host="h1", running=True))
+    assert hold(administrator_of(ports, former))
+    assert host.daemons["mysqld-demo"].is_offline
+    work.return_here()
+    assert host.daemons["mysqld-demo"].state == "running"
+    assert not host.daemons["mysqld-demo"].is_offline
 
 
 def test_stopped_database_moves_without_a_start(world: LiveWorld) -> None:
