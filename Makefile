@@ -120,7 +120,7 @@ harness-cost: setup ## What watching takes of a benchmark's throughput, into doc
 	$(VENV)/python -m tests.proof.costs harness-cost
 
 .PHONY: controller-cost
-controller-cost: setup ## What a controller takes of the throughput beside it, into docs/proof (root; 45 minutes)
+controller-cost: setup ## What a controller takes of the throughput beside it, into docs/proof (root; an hour)
 	$(VENV)/python -m tests.proof.costs controller-cost
 
 .PHONY: scale
