@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -59,6 +60,22 @@ def test_one_that_does_not_begin_is_an_error(program: str, said: str) -> None:
     with pytest.raises(GrampusError, match=said) as caught, beside:
         pytest.fail("It has not begun.")
     assert caught.value.code == "no-controller"
+
+
+def test_one_that_ends_under_the_load_spoils_it(tmp_path: Path) -> None:
+    program = "print('started', flush=True); print('No MON answers.')"
+    argv = (sys.executable, "-c", program, str(tmp_path))
+
+    def has_ended() -> bool:
+        # Of a process that has ended the kernel keeps no command line.
+        found = subprocess.run(["pgrep", "--full", str(tmp_path)], capture_output=True, check=False)
+        return not found.stdout
+
+    with (
+        pytest.raises(GrampusError, match="ended before the load: No MON answers"),
+        running_beside(argv, "started", "", every_s=60),
+    ):
+        wait_for(has_ended, "the end of the controller")
 
 
 def test_a_lab_that_is_not_there_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,8 @@ def running_beside(
 ) -> Iterator[None]:
     """A program that has printed `sign`, and whose `address` is read every so many seconds.
 
-    Raises GrampusError with code `no-controller` if it ends before, or does not within a minute.
+    Raises GrampusError with code `no-controller` if it does not within a minute, or ends before the
+    block does.
     """
     process = subprocess.Popen(
         [*DIES_WITH_US, *argv],
@@ -58,13 +59,12 @@ def running_beside(
     scraper = threading.Thread(target=_read_often, args=(address, every_s, stop))
     try:
         if not output.begun.wait(_BEGIN_TIMEOUT_S) or output.is_over:
-            raise GrampusError(
-                f"The controller beside the load did not begin: {output.last or 'it said nothing'}",
-                "If another controller serves the lab, end it. Then try again.",
-                code="no-controller",
-            )
+            raise _no_controller("did not begin", output)
         scraper.start()
         yield
+        if process.poll() is not None:
+            output.close()
+            raise _no_controller("ended before the load", output)
     finally:
         stop.set()
         _end(process)
@@ -97,6 +97,14 @@ class _Output:
                 self.begun.set()
         self.is_over = True
         self.begun.set()
+
+
+def _no_controller(what: str, output: _Output) -> GrampusError:
+    return GrampusError(
+        f"The controller beside the load {what}: {output.last or 'it said nothing'}",
+        "If another controller serves the lab, end it. Then try again.",
+        code="no-controller",
+    )
 
 
 def _read_often(address: str, every_s: float, stop: threading.Event) -> None:
