@@ -19,6 +19,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from grampus.cli.composition.checkout import observe_commit
 from tests.proof.chaos.draws import Fault, PlaceKind, draw_faults
 from tests.proof.chaos.summary import TrialResult, is_broken, render_page, summarise
 from tests.proof.chaos.trial import ChaosTrials
@@ -65,7 +66,8 @@ def main() -> int:
     failed = 0
     if is_new:
         with _own_place(kind) as (place, standby):
-            facts = {"commit": _commit(), **observe_versions(LabMachine(place.cluster, "h1"))}
+            commit = (observe_commit(CHECKOUT) or "unknown")[:8]
+            facts = {"commit": commit, **observe_versions(LabMachine(place.cluster, "h1"))}
             trials = ChaosTrials(place, kind, file.with_suffix(""), standby)
             failed = _provoke_all(trials, faults, done, file, facts)
     summary = summarise(done)
@@ -80,8 +82,10 @@ def main() -> int:
 def load_published(page: Path, seed: int, faults: Sequence[Fault]) -> list[TrialResult]:
     """The trials in docs/proof, which further ones follow.
 
-    Raises ValueError if they are not the first ones that the seed draws.
+    Raises ValueError if there are none, or if they are not the first ones that the seed draws.
     """
+    if not page.exists():
+        raise ValueError(f"No runs are published: {page.name} does not exist.")
     published = json.loads(page.read_text())
     trials = [_TRIAL.validate_python(one) for one in published["trials"]][: len(faults)]
     if published["seed"] != seed:
@@ -89,13 +93,6 @@ def load_published(page: Path, seed: int, faults: Sequence[Fault]) -> list[Trial
     if [one.fault for one in trials] != [one.name for one in faults[: len(trials)]]:
         raise ValueError(f"{page.name} has other faults than seed {seed} draws now.")
     return trials
-
-
-def _commit() -> str:
-    """What of Grampus is measured: the commit of this checkout."""
-    argv = ["git", "-C", str(CHECKOUT), "describe", "--always", "--dirty"]
-    told = subprocess.run(argv, capture_output=True, text=True, check=False)
-    return told.stdout.strip() if told.returncode == 0 else "unknown"
 
 
 def _provoke_all(

@@ -136,6 +136,11 @@ def test_published_runs_go_on_with_their_own_seed(
         load_published(file, seed, drawn if faults else drawn[::-1])
 
 
+def test_without_published_runs_none_can_follow(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="No runs are published"):
+        load_published(tmp_path / "chaos-site.json", 1, draw_faults(1, 3))
+
+
 @pytest.mark.parametrize(
     ("values", "q", "expected"), [([], 0.5, None), ([3.0, 1.0, 2.0], 0.5, 2.0)]
 )
