@@ -173,11 +173,12 @@ class FakeVolumes:
         self._fuse.burn()
         return attachment
 
-    def draw_down(self, name: str, *, towards: str | None = None) -> None:
+    def draw_down(self, name: str, *, towards: str | None = None) -> int | None:
         self._fuse.burn()
         assert towards is None or towards in self._fleet.by_name
         if self._image(name).record.attachment is not None:
             self.drawn_down.append(name)
+        return 0
 
     def ensure_detached(self, name: str) -> None:
         self.older_drivers.discard(name)

@@ -17,7 +17,7 @@ from grampus.cli.output import OutputFormat, make_output
 from grampus.cli.volume import NameArgument, volume_app
 from grampus.cli.work import work_on_databases, work_on_volumes
 from grampus.core.units import format_bytes
-from grampus.volumes.trimming import Trimmed, VolumeTrims
+from grampus.volumes.trimming import LITTLE_HELD_BYTES, Trimmed, VolumeTrims
 
 
 @command(volume_app, "trim", "grampus volume trim scratch")
@@ -55,6 +55,8 @@ def _trim(trims: VolumeTrims, kind: str, name: str, output_format: OutputFormat)
         kind: name,
         "used_before_bytes": trimmed.used_before_bytes,
         "used_after_bytes": trimmed.used_after_bytes,
+        "journal_held_before_bytes": trimmed.held_before_bytes,
+        "journal_held_after_bytes": trimmed.held_after_bytes,
     }
     make_output(output_format).text(document, conclusion(kind, name, trimmed))
 
@@ -62,6 +64,21 @@ def _trim(trims: VolumeTrims, kind: str, name: str, output_format: OutputFormat)
 def conclusion(kind: str, name: str, trimmed: Trimmed) -> str:
     """What it came to, for people."""
     now = f"uses {format_bytes(trimmed.used_after_bytes)} of its pool, before copies"
-    if trimmed.used_after_bytes >= trimmed.used_before_bytes:
-        return f"The {kind} '{name}' {now}. There was no space to return."
-    return f"The {kind} '{name}' {now}. Before, it used {format_bytes(trimmed.used_before_bytes)}."
+    if trimmed.used_after_bytes < trimmed.used_before_bytes:
+        before = f"Before, it used {format_bytes(trimmed.used_before_bytes)}."
+    else:
+        before = "There was no space to return."
+    return " ".join([f"The {kind} '{name}' {now}. {before}", *_not_counted(trimmed)])
+
+
+def _not_counted(trimmed: Trimmed) -> list[str]:
+    held = (trimmed.held_before_bytes, trimmed.held_after_bytes)
+    known = [one for one in held if one is not None]
+    if len(known) < len(held):
+        return ["Its driver did not say how much its journal holds, which is not counted."]
+    if max(known) > LITTLE_HELD_BYTES:
+        return [
+            f"Its journal held {format_bytes(known[0])} before and {format_bytes(known[1])} after "
+            "the trim, which are not counted."
+        ]
+    return []

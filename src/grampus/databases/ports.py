@@ -62,9 +62,9 @@ class VolumePort(Protocol):
         """
         ...
 
-    def draw_down(self, name: str, *, towards: str | None = None) -> None:
+    def draw_down(self, name: str, *, towards: str | None = None) -> int | None:
         """Leave little to do for detaching, and for attaching to the host `towards`, while the
-        volume is used."""
+        volume is used. The bytes that its journal still holds; None where nobody says."""
         ...
 
     def ensure_attached(self, name: str, host: str) -> Attachment:

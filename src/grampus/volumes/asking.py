@@ -150,12 +150,13 @@ class Asking:
         except GrampusError as error:
             return error
 
-    def draw_down(self, record: VolumeRecord) -> None:
-        """Leave little of its journal to apply; nothing when there is nobody to ask."""
+    def draw_down(self, record: VolumeRecord) -> int | None:
+        """As `Driver.draw_down`; None also where there is nobody to ask."""
         driven = self._attacher.driver_of(record)
         if driven is not None and record.host is not None and self._fleet.is_reachable(record.host):
             driver, request = driven
-            driver.draw_down(self._fleet.host(record.host), request)
+            return driver.draw_down(self._fleet.host(record.host), request)
+        return None
 
     def require_heard(self, record: VolumeRecord) -> float | None:
         """How long a command may take that takes the lock of the image; None: there is no limit.

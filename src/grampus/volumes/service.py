@@ -353,13 +353,14 @@ class VolumeService:
         """State and statistics of an attachment now; None when there is nobody to ask."""
         return self._asking.observe_live(self.get(name))
 
-    def draw_down(self, name: str, *, towards: str | None = None) -> None:
+    def draw_down(self, name: str, *, towards: str | None = None) -> int | None:
         """Leave little to do for detaching, and for attaching to the host `towards`, while the
-        volume is used: as much as a minute allows. Raises NotFoundError."""
+        volume is used: as much as a minute allows. The bytes that its journal still holds; None
+        where nobody says. Raises NotFoundError."""
         record = self.get(name)
         if towards is not None:
             self._attacher.ready(record, self._fleet.host(towards))
-        self._asking.draw_down(record)
+        return self._asking.draw_down(record)
 
     def converge(self, *, completes: bool = False) -> list[str]:
         """Undo interrupted creations, finish the rest (a copy only if `completes`); what it did.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from grampus.ceph.image_snapshots import RbdSnapshots
 from grampus.core.errors import RefusedError
+from grampus.core.units import MIB
 from grampus.hosts.port import Fleet, HostUnreachableError
 from grampus.volumes.model import VolumeRecord
 from grampus.volumes.places import mount_path
@@ -13,14 +14,23 @@ from grampus.volumes.service import VolumeService
 
 # Of a large volume that was full: an object of 4 MiB is removed with a round trip or two.
 TRIM_TIMEOUT_S = 3600.0
+# A minute each, where the cluster is slow. After that the figures come without the rest.
+DRAW_DOWNS = 10
+# What volumed leaves of a journal in use: it is taken as nothing.
+LITTLE_HELD_BYTES = MIB
 
 
 @dataclass(frozen=True)
 class Trimmed:
-    """What the image itself takes of the pool, before its copies; snapshots and parents aside."""
+    """What the image itself takes of the pool, before its copies; snapshots and parents aside.
+
+    What the volume's journal still holds comes on top of it: None where nobody said.
+    """
 
     used_before_bytes: int
     used_after_bytes: int
+    held_before_bytes: int | None = 0
+    held_after_bytes: int | None = 0
 
 
 class VolumeTrims:
@@ -44,10 +54,11 @@ class VolumeTrims:
                 (f"Compare the space that {record.spec.pool}/{record.spec.image} uses in its pool"),
             ]
         )
-        before = self._used_bytes(record)
+        before, held_before = self._used_bytes(record)
         place = self._fleet.host(host)
         place.run(["fstrim", str(mount_path(place, name))], timeout_s=TRIM_TIMEOUT_S)
-        return Trimmed(before, self._used_bytes(record))
+        after, held_after = self._used_bytes(record)
+        return Trimmed(before, after, held_before, held_after)
 
     def _attached(self, name: str) -> tuple[VolumeRecord, str]:
         record = self._volumes.get(name)
@@ -65,7 +76,11 @@ class VolumeTrims:
             )
         return record, record.host
 
-    def _used_bytes(self, record: VolumeRecord) -> int:
-        # What is in the volume's journal still is not in the image yet.
-        self._volumes.draw_down(record.spec.name)
-        return self._images.occupied_bytes(record.spec.pool, record.spec.image)
+    def _used_bytes(self, record: VolumeRecord) -> tuple[int, int | None]:
+        """What the image uses, and what is in the volume's journal and not in the image yet."""
+        held = self._volumes.draw_down(record.spec.name)
+        for _ in range(DRAW_DOWNS - 1):
+            if held is None or held <= LITTLE_HELD_BYTES:
+                break
+            held = self._volumes.draw_down(record.spec.name)
+        return self._images.occupied_bytes(record.spec.pool, record.spec.image), held

@@ -59,6 +59,7 @@ class VolumeHost(FakeHost):
         self.volumed_failure = ""  # the same, of volumed alone
         self.killed_openings = 0  # so many volumeds are killed as soon as they have the image open
         self.probe = '{"fuse": true, "uring": true, "reason": "", "librbd_version": "1.20.0"}'
+        self.held_bytes: list[int] = []  # what came in during each draw-down; then nothing
         self.is_volumed_mute = False  # its control socket does not answer
         self.volumed_answers = ""  # what it says instead of status and statistics
         self.disk_is_broken = False  # no directory for a local log can be made
@@ -419,8 +420,9 @@ class VolumeHost(FakeHost):
                 }
                 return 0, json.dumps(volumed_status(facts, daemon.transport, image.frames))
             case "draw-down":
+                held_bytes = self.held_bytes.pop(0) if self.held_bytes else 0
                 image.apply_journal(closes=False)
-                return 0, json.dumps({"held_bytes": 0})
+                return 0, json.dumps({"held_bytes": held_bytes})
             case "statistics":
                 return 0, json.dumps(STATISTICS)
             case "resize":

@@ -144,11 +144,11 @@ class MoveWork:
         LiveWork(self._ports, _hurried(self._move.former)).set_limits()
         name = self._move.changed.name
         # First what takes its time: pages are changed meanwhile.
-        self._ports.volumes.draw_down(name, towards=self._move.changed.host)
+        discard(self._ports.volumes.draw_down(name, towards=self._move.changed.host))
         live = LiveWork(self._ports, self._move.former)
         live.write_pages()
         live.begin_binary_log()
-        self._ports.volumes.draw_down(name)  # they went to the volume's journal
+        discard(self._ports.volumes.draw_down(name))  # they went to the volume's journal
 
     def unhurry(self) -> None:
         live = LiveWork(self._ports, self._move.former)

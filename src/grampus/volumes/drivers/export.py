@@ -94,7 +94,7 @@ class ExportServer(Protocol):
         """Open the last one, or fail what waits."""
         ...
 
-    def draw_down(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
+    def draw_down(self, host: Host, request: MapRequest, file: PurePosixPath) -> int | None:
         """As `Driver.draw_down`."""
         ...
 
@@ -151,8 +151,8 @@ class ExportDriver:
         if self._server.exchanges_live:
             self._server.ensure_answering(host, request, export_file(host, request))
 
-    def draw_down(self, host: Host, request: MapRequest) -> None:
-        self._server.draw_down(host, request, export_file(host, request))
+    def draw_down(self, host: Host, request: MapRequest) -> int | None:
+        return self._server.draw_down(host, request, export_file(host, request))
 
     def drop_flushes(self, host: Host, request: MapRequest) -> None:
         if keeps_order(request.volume):

@@ -80,8 +80,9 @@ class KernelDriver:
     def ensure_answering(self, host: Host, request: MapRequest) -> None:
         del host, request  # it has its image open as long as it is mapped
 
-    def draw_down(self, host: Host, request: MapRequest) -> None:
-        del host, request  # it has no journal
+    def draw_down(self, host: Host, request: MapRequest) -> int | None:
+        del host, request
+        return 0  # it has no journal
 
     def drop_flushes(self, host: Host, request: MapRequest) -> None:
         del host, request  # its flushes cost what they cost

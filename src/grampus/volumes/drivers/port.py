@@ -109,10 +109,10 @@ class Driver(Protocol):
         """
         ...
 
-    def draw_down(self, host: Host, request: MapRequest) -> None:
+    def draw_down(self, host: Host, request: MapRequest) -> int | None:
         """Leave little of a journal to apply, while requests go on: detaching takes no time then.
 
-        Nothing happens where there is none, or where it cannot be done.
+        How many bytes it still holds: 0 where there is none, None where nobody says.
         """
         ...
 

@@ -93,8 +93,9 @@ class QemuStorageDaemon:
     def ensure_answering(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
         del host, request, file  # it has its image open as long as it lives
 
-    def draw_down(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
-        del host, request, file  # it has no journal
+    def draw_down(self, host: Host, request: MapRequest, file: PurePosixPath) -> int | None:
+        del host, request, file
+        return 0  # it has no journal
 
     def check_cluster(self, host: Host, request: MapRequest, file: PurePosixPath) -> ClientAnswer:
         del host, request, file

@@ -187,10 +187,13 @@ class Volumed:
             # What waits was promised to nobody, and nothing that was flushed is in its memory.
             host.ensure_daemon_absent(self.daemon(request), kill=True)
 
-    def draw_down(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
-        if request.volume.write_path != "direct":
-            # Of an earlier release, or stalled: what is left is applied as it is detached.
-            self._exchange(host, file, "draw-down", timeout_s=DRAW_DOWN_TIMEOUT_S)
+    def draw_down(self, host: Host, request: MapRequest, file: PurePosixPath) -> int | None:
+        if request.volume.write_path == "direct":
+            return 0
+        # Of an earlier release, or stalled: what is left is applied as it is detached.
+        drawn = self._exchange(host, file, "draw-down", timeout_s=DRAW_DOWN_TIMEOUT_S)
+        held = parse_result(drawn.stdout).get("held_bytes") if drawn.returncode == 0 else None
+        return held if isinstance(held, int) else None
 
     def check_cluster(self, host: Host, request: MapRequest, file: PurePosixPath) -> ClientAnswer:
         del request
