@@ -8,6 +8,7 @@ import pwd
 import signal
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -85,7 +86,12 @@ def find_start(pid: int, proc: Path = PROC) -> int | None:
 
 def observe_own_process(proc: Path = PROC) -> ProcessId:
     """This process."""
-    pid = os.getpid()
+    return _observe_process(os.getpid(), proc)
+
+
+@cache
+def _observe_process(pid: int, proc: Path) -> ProcessId:
+    # Kept by its pid: a fork is another process.
     return ProcessId(pid, find_start(pid, proc) or 0, (proc / _BOOT_ID).read_text().strip())
 
 

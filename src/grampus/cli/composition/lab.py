@@ -155,6 +155,7 @@ class LabSession:
         self._watch: StateWatch | None = None
         self._journal: OperationJournal | None = None
         self._runner: OperationRunner | None = None
+        self._lab: LabService | None = None
         self._space_warning = ""
 
     @property
@@ -245,7 +246,7 @@ class LabSession:
             self._own_runner.close()
             self._own_runner = None
         self._store = self._home_store = self._shared = None
-        self._watch = self._journal = self._runner = None
+        self._watch = self._journal = self._runner = self._lab = None
 
     def _close_hosts(self) -> None:
         if self._fleet is not None:
@@ -345,15 +346,17 @@ class LabSession:
 
     def lab(self) -> LabService:
         """The lab by name, whether it exists or not."""
-        return LabService(
-            self.lab_name,
-            self.home,
-            self.store,
-            self.runner,
-            self.images,
-            self.clock,
-            self.progress,
-        )
+        if self._lab is None:
+            self._lab = LabService(
+                self.lab_name,
+                self.home,
+                self.store,
+                self.runner,
+                self.images,
+                self.clock,
+                self.progress,
+            )
+        return self._lab
 
     def require_lab(self) -> LabSpec:
         """The lab's spec. Raises NotFoundError when there is none, UsageError for a site."""
