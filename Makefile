@@ -119,6 +119,10 @@ bottlenecks: setup ## Whether the layer that is made slow on purpose is named, i
 harness-cost: setup ## What watching takes of a benchmark's throughput, into docs/proof (root; 40 minutes)
 	$(VENV)/python -m tests.proof.costs harness-cost
 
+.PHONY: hard-disk
+hard-disk: setup ## The emulated hard disk against its model, into docs/proof (root; a minute)
+	$(VENV)/python -m tests.proof.hard_disk
+
 .PHONY: controller-cost
 controller-cost: setup ## What a controller takes of the throughput beside it, into docs/proof (root; an hour)
 	$(VENV)/python -m tests.proof.costs controller-cost

@@ -21,4 +21,4 @@ export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=target/races
 export RUSTFLAGS="-Zsanitizer=thread -Clink-arg=-Wl,--export-dynamic"
 exec cargo test --locked -Zbuild-std --target "$target" --no-fail-fast --lib --bins --tests \
   -p grampus-blockdev -p grampus-fuse -p grampus-journaled -p grampus-librbd \
-  -p grampus-readahead -p grampus-readcache -p grampus-volumed "$@"
+  -p grampus-pacing -p grampus-readahead -p grampus-readcache -p grampus-volumed "$@"

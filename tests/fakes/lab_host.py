@@ -182,6 +182,9 @@ class FakeLabHost(FakeHost):
         self.loops: dict[str, tuple[Path, str]] = {}  # device -> file, reference
         self.parts: dict[str, tuple[str, ...]] = {}  # device -> its place
         self.rotational: dict[str, str] = {}  # device -> 0 or 1
+        self.served: dict[Path, Path] = {}  # where an emulated disk is served -> its file
+        self.kept_by: dict[str, Path] = {}  # daemon -> what its detached device is over
+        self.unpaced: set[str] = set()  # emulated disks, by daemon, that are as fast as can be
         self.labels: dict[Path, str] = {}  # file of an OSD -> uuid on it
         self.block_limits: dict[tuple[str, str], BlockLimit] = {}
         self.first_loop = 0
@@ -225,10 +228,9 @@ class FakeLabHost(FakeHost):
         self.ceph.crush |= {f"osd.{options['--id']}": host, host: root, root: ""}
 
     def slice(self, device: str) -> Path:
-        """The file that a device is, or its part of it, below whatever merges."""
-        while str(below := self.loops[device][0]) in self.loops:
-            device = str(below)
+        """The file that a device is, or its part of it, below whatever serves it."""
         file, part = self.loops[device][0], "".join(self.parts.get(device, ()))
+        file = self.served.get(file, file)
         return Path(f"{file}@{part}") if part else file
 
     def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
@@ -240,6 +242,7 @@ class FakeLabHost(FakeHost):
     def reboot(self) -> None:
         """Loop devices are gone and get other numbers; daemons have ended; files stay."""
         self.loops.clear()
+        self.served.clear()
         self.first_loop += 40
         for daemon in self.daemons.values():
             daemon.state = "stopped"
@@ -253,6 +256,8 @@ class FakeLabHost(FakeHost):
 
     def _can_start(self, spec: DaemonSpec) -> bool:
         kind, _, name = spec.name.partition("-")
+        if kind == "disk":
+            return self._serve_disk(spec)
         store = self.path(f"/var/lib/ceph/{kind}/ceph-{name}")
         if kind == "mgr":
             return store / "keyring" in self.files
@@ -308,8 +313,25 @@ class FakeLabHost(FakeHost):
             case ["python3", "-c", script, *pairs] if script == DETACH_LOOPS:
                 for device in pairs[::2]:
                     assert Path(device) not in [file for file, _ in self.loops.values()], "in use"
-                    self.loops.pop(device, None)
+                    file, _ = self.loops.pop(device, (Path(), ""))
+                    # Whoever has it open keeps it, and what it is over.
+                    users = [name for name in self.daemons if device in self._opened_by(name)]
+                    self.kept_by |= dict.fromkeys(users, file)
                 return 0, ""
+            case ["findmnt", *_, "--mountpoint", path]:
+                return (0, "volumed\n") if Path(path) in self.served else (1, "")
+            case ["umount", path]:
+                kept = [file for name, file in self.kept_by.items() if self.runs(name)]
+                if Path(path) in (*kept, *(file for file, _ in self.loops.values())):
+                    return 32, "target is busy"
+                del self.served[Path(path)]
+                return 0, ""
+            case [program, "ctl", "--socket", socket, "pace", word]:
+                assert Path(program) in self.files
+                name = f"disk-{self.name}-{Path(socket).parent.name}"
+                assert self.runs(name), "nobody listens"
+                (self.unpaced.discard if word == "on" else self.unpaced.add)(name)
+                return 0, "{}"
             case ["losetup", *rest]:
                 return self._losetup(rest)
             case ["python3", "-c", script, where] if script == LIST_LOOPS:
@@ -319,6 +341,20 @@ class FakeLabHost(FakeHost):
                 return 0, ""
             case _:
                 return self._file_command(argv)
+
+    def _opened_by(self, name: str) -> tuple[str, ...]:
+        return self.daemons[name].spec.devices if self.runs(name) else ()
+
+    def _serve_disk(self, spec: DaemonSpec) -> bool:
+        """Mounts the disk over its file, unless what it needs is missing."""
+        options = dict(zip(spec.argv, spec.argv[1:], strict=False))
+        file, target = Path(options["--file"]), Path(options["--mountpoint"])
+        assert target not in self.served, "mounted twice"
+        self.unpaced.discard(spec.name)
+        if not self.files.keys() >= {file, target, Path(spec.argv[0])}:
+            return False
+        self.served[target] = file
+        return True
 
     def _file_command(self, argv: list[str]) -> tuple[int, str]:
         path = self.path(argv[-1])
@@ -339,7 +375,8 @@ class FakeLabHost(FakeHost):
                 return 0, str(self.ceph.journals.get(pool, 0))
             case ["stat", "--format", "%F", _]:
                 return (0, "") if path in self.files else (1, "No such file or directory")
-            case ["rm", "-rf", _]:
+            case ["rm", "-rf", "--one-file-system", _] | ["rm", "-rf", _]:
+                assert not any(mount.is_relative_to(path) for mount in self.served), "mounted"
                 self.files = {f: c for f, c in self.files.items() if not f.is_relative_to(path)}
             case ["mkdir", "-p", _]:
                 self.files.setdefault(path, FakeFile("directory"))
@@ -378,7 +415,8 @@ class FakeLabHost(FakeHost):
     def _losetup(self, options: list[str]) -> tuple[int, str]:
         match options:
             case ["--find", "--show", "--direct-io=on", reference, *part, name]:
-                assert Path(name) in self.files or name in self.loops, "losetup over nothing"
+                assert Path(name) in self.files, "losetup over nothing"
+                assert Path(name) in self.served or Path(name).name != "disk", "not served yet"
                 device = next(
                     free
                     for number in count(self.first_loop)

@@ -82,6 +82,7 @@ LANES = (
             "volumed_fence",  # 30
             "volumed_live",  # 30
             "volumed_cache",  # 15
+            "emulated_disk",  # 20
             "librbd_binding",  # 25
             "package",  # 50, and a root
             "namespaces",  # 40

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use grampus_fuse::{ServeOptions, TransportChoice};
+use grampus_pacing::DiskModel;
 use grampus_sealing::Secret;
 use serde_json::{Map, Value};
 use tracing::level_filters::LevelFilter;
@@ -69,6 +70,12 @@ pub struct ServeArguments {
     /// Serve a file instead, for trials
     #[arg(long, group = "source", value_name = "PATH")]
     file: Option<PathBuf>,
+    /// Answer as slowly as a disk with one arm: microseconds to another place, microseconds a
+    /// request, bytes a second
+    // A requirement that --memory and --image exclude does not count, so these are named too.
+    #[arg(long, requires = "file", conflicts_with_all = ["image", "memory"],
+        value_name = "POSITION_US,COMMAND_US,BYTES_PER_S")]
+    emulate_disk: Option<DiskModel>,
     /// An existing file, which the volume covers
     #[arg(long, value_name = "FILE")]
     mountpoint: PathBuf,
@@ -217,6 +224,11 @@ pub enum CtlCommand {
     Pause,
     /// End a pause
     Resume,
+    /// Let a volume served with --emulate-disk answer as slowly as the disk, or as fast as it can
+    Pace {
+        /// Which
+        pace: PaceName,
+    },
     /// Hold requests and flush; ends by itself when the time is over
     Quiesce(Wait),
     /// End a quiesce
@@ -258,6 +270,15 @@ pub enum CtlCommand {
         #[command(flatten)]
         wait: Wait,
     },
+}
+
+/// How fast an emulated disk answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PaceName {
+    /// As slowly as the disk
+    On,
+    /// As fast as the file
+    Off,
 }
 
 /// How long to wait.
@@ -314,13 +335,15 @@ impl ServeArguments {
                 Source::Rbd(Box::new(self.writes.apply_to(source)))
             }
             (None, Some(size_bytes), None) => Source::Memory(size_bytes),
-            (None, None, Some(path)) => Source::File(path.clone()),
+            (None, None, Some(path)) => {
+                Source::File { path: path.clone(), emulated_disk: self.emulate_disk }
+            }
             _ => return None,
         };
         let source_name = match &source {
             Source::Rbd(source) => source.name(),
             Source::Memory(_) => "memory".to_owned(),
-            Source::File(path) => path.display().to_string(),
+            Source::File { path, .. } => path.display().to_string(),
         };
         let front = ServeOptions {
             transport: match self.transport {
@@ -355,6 +378,10 @@ impl CtlCommand {
             Self::DrawDown(wait) => ("draw-down", Some(wait)),
             Self::Pause => ("pause", None),
             Self::Resume => ("resume", None),
+            Self::Pace { pace } => {
+                arguments.insert("paced".to_owned(), (*pace == PaceName::On).into());
+                ("pace", None)
+            }
             Self::Quiesce(wait) => ("quiesce", Some(wait)),
             Self::Unquiesce => ("unquiesce", None),
             Self::Check(wait) => ("check", Some(wait)),
@@ -454,7 +481,13 @@ mod tests {
         ));
         assert_eq!(plain.front.source_name, "p/i");
         assert_eq!(settings("--memory 4096").source, Source::Memory(4096));
-        assert_eq!(settings("--file /f").source, Source::File("/f".into()));
+        let file = |emulated_disk| Source::File { path: "/f".into(), emulated_disk };
+        assert_eq!(settings("--file /f").source, file(None));
+        let disk = "6550,100,209715200";
+        assert_eq!(
+            settings(&format!("--file /f --emulate-disk {disk}")).source,
+            file(disk.parse().ok())
+        );
         assert_eq!(
             settings("--memory 1 --transport classic").front.transport,
             TransportChoice::Classic
@@ -498,6 +531,9 @@ mod tests {
             "--image p/i --user u --ceph-option a",
             "--image p/i --user u --ceph-option key=SECRET",
             "--memory x",
+            "--memory 1 --emulate-disk 6550,100,209715200",
+            "--file /f --emulate-disk 6550,100",
+            "--file /f --emulate-disk 6550,100,0",
             "--memory 1 --classic-threads 0",
             "--memory 1 --ring-entries 1025",
             "--memory 1 --transport fast",
@@ -527,6 +563,8 @@ mod tests {
             "flush --timeout-s 0.5",
             "pause",
             "resume",
+            "pace on",
+            "pace off",
             "quiesce --timeout-s 7",
             "unquiesce",
             "check --timeout-s 1",

@@ -214,6 +214,7 @@ impl Daemon {
             encryption: identity.encryption,
             journal: journal.as_ref().map(JournalStatus::from),
             read_cache: journal.as_ref().and_then(ReadCacheStatus::of),
+            emulated_disk: offered.and_then(|offered| offered.image_slot.emulated_disk()),
             size_bytes: geometry.map(Geometry::size_bytes),
             block_size_bytes: geometry.map(|geometry| geometry.block_size().bytes()),
             client_address: identity.client_address,
@@ -301,6 +302,7 @@ impl Commands for Daemon {
                 self.ready()?.gate.release(Hold::Pause);
                 Ok(json!({"state": self.state().0}))
             }
+            Command::Pace { paced } => self.ready()?.image_slot.pace(paced),
             Command::Quiesce { timeout } => {
                 let quiesced = self.ready()?.quiesce(Hold::Quiesce, timeout, timeout);
                 quiesced.map_err(|error| flush_refused(&error))?;

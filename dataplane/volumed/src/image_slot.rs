@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::gate::{FlushError, Gate, Hold};
 use crate::image_name::ImageName;
 use crate::protocol::Refused;
+use crate::report::EmulatedDiskStatus;
 use crate::volume::{Identity, JournalView, LockView, Volume, VolumeError};
 
 /// Whoever asks for an exchange waits for it: then what is left is done while requests wait.
@@ -149,6 +150,32 @@ impl ImageSlot {
         };
         volume.draw_down(timeout);
         Ok(volume.journal().map_or(0, |journal| journal.status.held_bytes))
+    }
+
+    /// Let the emulated disk take its time, or not.
+    ///
+    /// # Errors
+    /// [`Refused`] when no image is open, and with `no-emulated-disk` where there is none.
+    pub fn pace(&self, paced: bool) -> Result<Value, Refused> {
+        let Some(volume) = self.volume() else {
+            return Err(Refused::new("busy", "No image is open. Ask `status`, and again later."));
+        };
+        let Some(disk) = volume.emulated_disk() else {
+            return Err(Refused::new(
+                "no-emulated-disk",
+                "The volume is no emulated disk. Serve a file with --emulate-disk.",
+            ));
+        };
+        disk.set_paced(paced);
+        tracing::info!(paced, "the emulated disk has another pace");
+        Ok(json!({"paced": paced}))
+    }
+
+    /// What the emulated disk is and did; None without one.
+    #[must_use]
+    pub fn emulated_disk(&self) -> Option<EmulatedDiskStatus> {
+        let disk = self.volume()?.emulated_disk()?;
+        Some(EmulatedDiskStatus::of(&disk))
     }
 
     /// Hold requests, make durable what was written, close the image. Requests wait until

@@ -13,6 +13,8 @@
 //! - [`rbd`] and [`journaled_volume`] are the volumes of the write paths `direct`, and `journal` and
 //!   `cache`; [`rbd_source`] says which image, [`local_place`] what may lie on the host's disk,
 //!   [`rados_slots`] and [`journal_place`] where the journal lies in the cluster.
+//! - A [`volume::LocalVolume`] is memory or a file, which can be served as slowly as a disk with one
+//!   arm (`grampus-pacing`).
 //! - [`state`] says how the volume is, [`report`] and [`metrics`] say it to others.
 //!
 //! # Failure and recovery

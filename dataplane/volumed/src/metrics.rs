@@ -201,6 +201,7 @@ mod tests {
                 off_reason: None,
                 counts: grampus_readcache::Statistics { on: true, hits: 7, ..Default::default() },
             }),
+            emulated_disk: None,
             size_bytes: Some(4096),
             block_size_bytes: Some(4096),
             client_address: None,

@@ -59,6 +59,11 @@ pub enum Command {
     Pause,
     /// End a pause.
     Resume,
+    /// Let an emulated disk take its time, or not.
+    Pace {
+        /// Whether it does.
+        paced: bool,
+    },
     /// Hold new requests, wait for those in flight, flush.
     Quiesce {
         /// When it ends by itself; also how long to wait for the cluster.
@@ -170,6 +175,7 @@ fn parse_command(name: &str, fields: &mut Map<String, Value>) -> Result<Command,
         }
         "pause" => Command::Pause,
         "resume" => Command::Resume,
+        "pace" => Command::Pace { paced: take_required_flag(fields, "paced")? },
         "quiesce" => Command::Quiesce { timeout: take_timeout(fields, DEFAULT_QUIESCE_TIMEOUT)? },
         "unquiesce" => Command::Unquiesce,
         "check" => Command::Check { timeout: take_timeout(fields, DEFAULT_CHECK_TIMEOUT)? },
@@ -237,14 +243,16 @@ fn is_snapshot_name(name: &str) -> bool {
 }
 
 fn take_flag(fields: &mut Map<String, Value>, name: &str) -> Result<bool, Refused> {
-    match fields.remove(name) {
-        None => Ok(false),
-        Some(Value::Bool(flag)) => Ok(flag),
-        Some(value) => Err(Refused::new(
-            "invalid-argument",
-            format!("{name} is {value}, neither true nor false."),
-        )),
-    }
+    if fields.contains_key(name) { take_required_flag(fields, name) } else { Ok(false) }
+}
+
+fn take_required_flag(fields: &mut Map<String, Value>, name: &str) -> Result<bool, Refused> {
+    let what = match fields.remove(name) {
+        Some(Value::Bool(flag)) => return Ok(flag),
+        Some(value) => value.to_string(),
+        None => "missing".to_owned(),
+    };
+    Err(Refused::new("invalid-argument", format!("{name} is {what}, neither true nor false.")))
 }
 
 fn take_timeout(fields: &mut Map<String, Value>, default: Duration) -> Result<Duration, Refused> {
@@ -307,6 +315,8 @@ mod tests {
             (r#"{"version":1,"command":"metrics"}"#, Command::Metrics),
             (r#"{"version":1,"command":"pause"}"#, Command::Pause),
             (r#"{"version":1,"command":"resume"}"#, Command::Resume),
+            (r#"{"version":1,"command":"pace","paced":true}"#, Command::Pace { paced: true }),
+            (r#"{"version":1,"command":"pace","paced":false}"#, Command::Pace { paced: false }),
             (r#"{"version":1,"command":"unquiesce"}"#, Command::Unquiesce),
             (
                 r#"{"version":1,"command":"resize"}"#,
@@ -384,6 +394,8 @@ mod tests {
             (r#"{"version":1,"command":"flush","timeout_s":-1}"#, "invalid-argument"),
             (r#"{"version":1,"command":"flush","timeout_s":1e9}"#, "invalid-argument"),
             (r#"{"version":1,"command":"flush","timeout_s":null}"#, "invalid-argument"),
+            (r#"{"version":1,"command":"pace"}"#, "invalid-argument"),
+            (r#"{"version":1,"command":"pace","paced":"on"}"#, "invalid-argument"),
             (r#"{"version":1,"command":"snapshot"}"#, "invalid-argument"),
             (r#"{"version":1,"command":"snapshot","name":""}"#, "invalid-argument"),
             (r#"{"version":1,"command":"snapshot","name":"a@b"}"#, "invalid-argument"),

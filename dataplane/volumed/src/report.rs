@@ -1,7 +1,9 @@
 //! What `status` and `statistics` answer: shapes of the protocol, filled from counters.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use grampus_pacing::{Counts, DiskModel, PacedDevice};
 use serde::Serialize;
 
 use crate::clock::microseconds;
@@ -36,6 +38,8 @@ pub struct Status {
     pub journal: Option<JournalStatus>,
     /// The read cache on the host's disk; None without one.
     pub read_cache: Option<ReadCacheStatus>,
+    /// The disk whose time requests take; None without one.
+    pub emulated_disk: Option<EmulatedDiskStatus>,
     /// None until the volume is open.
     pub size_bytes: Option<u64>,
     /// None until the volume is open.
@@ -75,6 +79,47 @@ pub struct Transport {
     pub entries_per_queue: u16,
     /// Threads that serve them.
     pub threads: u16,
+}
+
+/// A disk that a file is served as.
+#[derive(Debug, Clone, Serialize)]
+pub struct EmulatedDiskStatus {
+    /// What it takes to another place.
+    pub position_us: u64,
+    /// What it takes for each request.
+    pub command_us: u64,
+    /// What passes under its head.
+    pub bytes_per_s: u64,
+    /// Whether requests take that time now.
+    pub paced: bool,
+    /// Requests that took it.
+    pub served: u64,
+    /// The time that they took by the model.
+    pub busy_ms: f64,
+    /// How much longer the file took for them: not 0 means that it was too slow for the model.
+    pub late_ms: f64,
+}
+
+impl EmulatedDiskStatus {
+    /// How `disk` is now.
+    #[must_use]
+    pub fn of(disk: &PacedDevice) -> Self {
+        let DiskModel { position, command, bytes_per_s } = disk.model();
+        let Counts { served, busy, late } = disk.counts();
+        Self {
+            position_us: whole_microseconds(position),
+            command_us: whole_microseconds(command),
+            bytes_per_s: bytes_per_s.get(),
+            paced: disk.is_paced(),
+            served,
+            busy_ms: busy.as_secs_f64() * 1000.0,
+            late_ms: late.as_secs_f64() * 1000.0,
+        }
+    }
+}
+
+fn whole_microseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The answer to `statistics`.
@@ -173,10 +218,32 @@ impl Statistics {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use grampus_blockdev::{BlockSize, Geometry, MemoryDevice, Request, execute};
     use serde_json::json;
 
     use super::*;
     use crate::meter::Measurement;
+
+    #[test]
+    fn an_emulated_disk_says_what_it_is_and_did() {
+        let geometry = Geometry::new(1 << 20, BlockSize::B4096).unwrap();
+        let memory = Arc::new(MemoryDevice::new(geometry).unwrap());
+        let disk = PacedDevice::new(memory, "6550,1500,1048576".parse().unwrap()).unwrap();
+        execute(&disk, Request::Flush).result.unwrap();
+        disk.set_paced(false);
+        execute(&disk, Request::Flush).result.unwrap();
+        let mut status = serde_json::to_value(EmulatedDiskStatus::of(&disk)).unwrap();
+        assert!(status["late_ms"].take().is_f64());
+        assert_eq!(
+            status,
+            json!({
+                "position_us": 6550, "command_us": 1500, "bytes_per_s": 1_048_576,
+                "paced": false, "served": 1, "busy_ms": 1.5, "late_ms": null,
+            })
+        );
+    }
 
     #[test]
     fn statistics_have_the_shape_of_the_protocol() {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use grampus_blockdev::BlockDevice;
 use grampus_fuse::{ServeOptions, Session};
+use grampus_pacing::DiskModel;
 use serde_json::{Value, json};
 
 use crate::clock::{Clock, seconds};
@@ -35,7 +36,12 @@ pub enum Source {
     /// Memory of this many bytes.
     Memory(u64),
     /// A file.
-    File(std::path::PathBuf),
+    File {
+        /// Where it is.
+        path: std::path::PathBuf,
+        /// The disk whose time its answers take; None for the file's own.
+        emulated_disk: Option<DiskModel>,
+    },
 }
 
 impl Source {
@@ -43,11 +49,11 @@ impl Source {
         let (device, image, write_path) = match self {
             Self::Rbd(source) => ("rbd", Some(source.name()), source.write_path),
             Self::Memory(_) => ("memory", None, WritePath::Direct),
-            Self::File(_) => ("file", None, WritePath::Direct),
+            Self::File { .. } => ("file", None, WritePath::Direct),
         };
         let encryption = match self {
             Self::Rbd(source) => source.encryption(),
-            Self::Memory(_) | Self::File(_) => None,
+            Self::Memory(_) | Self::File { .. } => None,
         };
         let write_path = write_path.name();
         Identity { device, write_path, encryption, image, ..Identity::default() }
@@ -60,7 +66,9 @@ impl Source {
                 WritePath::Journal | WritePath::Cache => Arc::new(JournaledVolume::open(source)?),
             },
             Self::Memory(size_bytes) => Arc::new(LocalVolume::memory(*size_bytes)?),
-            Self::File(path) => Arc::new(LocalVolume::file(path)?),
+            Self::File { path, emulated_disk } => {
+                Arc::new(LocalVolume::file(path, *emulated_disk)?)
+            }
         })
     }
 }
@@ -77,11 +85,11 @@ impl Opener for Source {
                 }))
                 .open_it()
             }
-            (Self::Rbd(_) | Self::File(_), None) => self.open_it(),
+            (Self::Rbd(_) | Self::File { .. }, None) => self.open_it(),
             (Self::Memory(_), _) => Err(VolumeError::new(
                 "A volume in memory is gone once it is closed. Start the daemon anew.",
             )),
-            (Self::File(_), Some(_)) => {
+            (Self::File { .. }, Some(_)) => {
                 Err(VolumeError::new("This daemon serves a file, and no image. Leave --image out."))
             }
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use grampus_blockdev::{BlockDevice, BlockSize, FileDevice, Geometry, MemoryDevice};
+use grampus_pacing::{DiskModel, PacedDevice};
 use thiserror::Error;
 
 /// Something about a volume failed; a sentence for its user.
@@ -208,6 +209,11 @@ pub trait Volume: Send + Sync {
         None
     }
 
+    /// The emulated disk, where requests take one's time.
+    fn emulated_disk(&self) -> Option<Arc<PacedDevice>> {
+        None
+    }
+
     /// It is not this process's any more, though the cluster has not said so yet: take and send
     /// nothing from now on.
     fn shut_out(&self) {}
@@ -230,6 +236,7 @@ pub trait Volume: Send + Sync {
 pub struct LocalVolume {
     device: Arc<dyn BlockDevice>,
     name: &'static str,
+    emulated_disk: Option<Arc<PacedDevice>>,
 }
 
 impl LocalVolume {
@@ -240,17 +247,17 @@ impl LocalVolume {
     pub fn memory(size_bytes: u64) -> Result<Self, VolumeError> {
         Geometry::new(size_bytes, BlockSize::B4096)
             .and_then(MemoryDevice::new)
-            .map(|device| Self { device: Arc::new(device), name: "memory" })
+            .map(|device| Self { device: Arc::new(device), name: "memory", emulated_disk: None })
             .map_err(|error| {
                 VolumeError::new(format!("No volume in memory: {error}. Choose another --memory."))
             })
     }
 
-    /// An existing file of whole blocks.
+    /// An existing file of whole blocks, whose answers take the time of `emulated_disk`.
     ///
     /// # Errors
     /// [`VolumeError`] when it cannot be opened or makes no device.
-    pub fn file(path: &Path) -> Result<Self, VolumeError> {
+    pub fn file(path: &Path, emulated_disk: Option<DiskModel>) -> Result<Self, VolumeError> {
         let refused = |error: &dyn Error| {
             let cause = error.source().map_or(String::new(), |source| format!(": {source}"));
             VolumeError::new(format!(
@@ -265,9 +272,19 @@ impl LocalVolume {
         } else {
             BlockSize::B512
         };
-        FileDevice::open(path, block_size)
-            .map(|device| Self { device: Arc::new(device), name: "file" })
-            .map_err(|error| refused(&error))
+        let opened = FileDevice::open(path, block_size).map_err(|error| refused(&error))?;
+        let file: Arc<dyn BlockDevice> = Arc::new(opened);
+        let Some(model) = emulated_disk else {
+            return Ok(Self { device: file, name: "file", emulated_disk: None });
+        };
+        let disk = PacedDevice::new(file, model).map(Arc::new).map_err(|error| {
+            VolumeError::new(format!(
+                "No thread can be started for the emulated disk: {error}. Look at the limits of \
+                 this process."
+            ))
+        })?;
+        let device = Arc::<PacedDevice>::clone(&disk);
+        Ok(Self { device, name: "file", emulated_disk: Some(disk) })
     }
 }
 
@@ -290,6 +307,10 @@ impl Volume for LocalVolume {
 
     /// Its size never changes.
     fn watch_size(&self, _changed: Box<dyn Fn(u64) + Send + Sync>) {}
+
+    fn emulated_disk(&self) -> Option<Arc<PacedDevice>> {
+        self.emulated_disk.clone()
+    }
 
     /// Nobody takes snapshots of it.
     fn guard_snapshots(&self, _guard: Arc<dyn SnapshotGuard>) -> Result<(), VolumeError> {
@@ -320,14 +341,18 @@ mod tests {
         }
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("disk");
-        assert!(LocalVolume::file(&path).is_err());
+        assert!(LocalVolume::file(&path, None).is_err());
         for (size_bytes, block_bytes) in
             [(0, None), (511, None), (1536, Some(512)), (8192, Some(4096))]
         {
             std::fs::File::create(&path).unwrap().set_len(size_bytes).unwrap();
-            let opened = LocalVolume::file(&path).ok();
-            let found = opened.map(|volume| volume.device().geometry().block_size().bytes());
-            assert_eq!(found, block_bytes, "{size_bytes}");
+            for emulated_disk in [None, "0,0,1".parse().ok()] {
+                let opened = LocalVolume::file(&path, emulated_disk).ok();
+                let is_disk = opened.as_ref().is_some_and(|it| it.emulated_disk().is_some());
+                assert_eq!(is_disk, block_bytes.is_some() && emulated_disk.is_some());
+                let found = opened.map(|volume| volume.device().geometry().block_size().bytes());
+                assert_eq!(found, block_bytes, "{size_bytes}");
+            }
         }
     }
 }

@@ -405,6 +405,62 @@ fn a_stop_while_the_image_is_closed_fails_what_waits_and_says_so() {
 }
 
 #[test]
+fn a_file_served_as_a_disk_takes_the_disks_time_until_told_not_to() {
+    need_mount!();
+    let backing = tempfile::NamedTempFile::new().unwrap();
+    backing.as_file().set_len(SIZE_BYTES).unwrap();
+    let path = backing.path().to_str().unwrap();
+    let mut daemon = Daemon::spawn(&["--file", path, "--emulate-disk", "20000,100,209715200"]);
+    daemon.wait_for_log("serving");
+    let file = daemon.open();
+    // No block goes on where the last one ended.
+    let write_scattered = |byte: u8| {
+        let start = Instant::now();
+        for number in (1..=20).rev() {
+            file.write_all_at(&[byte; 4096], number * 65536).unwrap();
+        }
+        start.elapsed()
+    };
+    assert!(write_scattered(7) >= Duration::from_millis(400));
+    file.sync_data().unwrap();
+    let disk = &daemon.result(&["status"])["emulated_disk"];
+    for (field, expected) in [
+        ("position_us", json!(20_000)),
+        ("command_us", json!(100)),
+        ("bytes_per_s", json!(209_715_200)),
+        ("paced", json!(true)),
+    ] {
+        assert_eq!(disk[field], expected, "{field}");
+    }
+    let served = disk["served"].as_u64().unwrap();
+    assert!(served > 20, "{disk}"); // the flush too
+    assert!(disk["busy_ms"].as_f64().unwrap() >= 402.0, "{disk}");
+    assert!(disk["late_ms"].as_f64().is_some(), "{disk}");
+
+    assert_eq!(daemon.result(&["pace", "off"]), json!({"paced": false}));
+    write_scattered(8);
+    let disk = &daemon.result(&["status"])["emulated_disk"];
+    assert_eq!((&disk["paced"], &disk["served"]), (&json!(false), &json!(served)));
+    let mut written = [0; 4096];
+    backing.as_file().read_exact_at(&mut written, 65536).unwrap();
+    assert_eq!(written, [8; 4096]);
+
+    assert_eq!(daemon.result(&["pace", "on"]), json!({"paced": true}));
+    assert!(write_scattered(9) >= Duration::from_millis(400));
+}
+
+#[test]
+fn only_an_emulated_disk_has_a_pace() {
+    need_mount!();
+    let daemon = Daemon::serving(&[]);
+    assert!(daemon.result(&["status"])["emulated_disk"].is_null());
+    let refused = daemon.ctl(&["pace", "off"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("(no-emulated-disk)") && said.contains("--emulate-disk"), "{said}");
+}
+
+#[test]
 fn two_daemons_do_not_share_a_socket() {
     need_mount!();
     let daemon = Daemon::serving(&[]);

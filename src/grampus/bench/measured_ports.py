@@ -34,8 +34,8 @@ class DatabasePort(Protocol):
 class IoDevice:
     """A block device whose I/O belongs to a daemon (an OSD) or to a volume.
 
-    `device` is its path on `host`, such as /dev/loop3. `limit` is what its medium is limited to, on
-    the device that it names: `device` itself or one below. `control_socket` is that of the volumed
+    `device` is its path on `host`, such as /dev/loop3. `limit` is what it is limited to.
+    `control_socket` is that of the volumed
     which serves the volume (a path on the host). `log_device` has the log of the volume's file
     system, if that is on a device of its own: each write to it is durable.
     """

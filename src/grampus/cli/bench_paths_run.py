@@ -10,10 +10,11 @@ from grampus.bench.paths.suite import PathsSuite
 from grampus.cli.bench_paths import show_paths
 from grampus.cli.composition.bench import describe_lab
 from grampus.cli.composition.bench_files import run_archive
-from grampus.cli.composition.session import LabImages, Session, volumed_program
+from grampus.cli.composition.session import LabImages, Session
 from grampus.cli.options import FormatOption
 from grampus.cli.output import make_output, show_plan
 from grampus.core.errors import GrampusError
+from grampus.core.installation import find_volumed
 from grampus.lab.model import DATABASE_POOL
 from grampus.report.build import build_report
 from grampus.state.runs import Setting
@@ -70,7 +71,7 @@ def run_paths(
             volumes=session.volumes(),
             cluster=LabPathsCluster(session),
             images=LabImages(session.images, spec, session.progress),
-            program=VolumedProgram(volumed_program()),
+            program=VolumedProgram(find_volumed()),
             clock=session.clock,
             progress=session.progress,
         )

@@ -12,6 +12,7 @@ where this module looks for them.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from typing import NamedTuple
 DATA_DIRECTORIES = ("catalog", "images", "monitoring", "suites")
 # In the package only: the commit that it was built from, as 40 hex digits.
 COMMIT_FILE = "commit"
+VOLUMED_VARIABLE = "GRAMPUS_VOLUMED"
 
 
 class Installation(NamedTuple):
@@ -40,3 +42,8 @@ def find_installation(packages: Path) -> Installation:
 
 
 INSTALLATION = find_installation(Path(__file__).resolve().parents[2])
+
+
+def find_volumed() -> Path:
+    """The built volumed: `$GRAMPUS_VOLUMED`, or that of this installation; it may be absent."""
+    return Path(os.environ.get(VOLUMED_VARIABLE) or INSTALLATION.volumed).absolute()

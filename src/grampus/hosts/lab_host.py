@@ -48,6 +48,8 @@ from grampus.hosts.process import run_command
 from grampus.state.home import ensure_same, read_if_there, require_below, write_owned
 
 HOST_INTERFACE = "eth0"
+# Daemons that serve what OSDs stand on begin with it: they end after all others.
+DISK_DAEMON_PREFIX = "disk-"
 # What a lab host can be cut off from while its link is up: the cluster, the clients of its
 # databases, whoever runs commands on it, or all packets of one direction, seen from the host.
 PartitionName = Literal["ceph", "clients", "controller", "incoming", "outgoing"]
@@ -338,7 +340,15 @@ class LabHost:
         return run_command(argv, where=self.name).stdout
 
     def _stop_daemons(self, *, kill: bool) -> None:
-        names = [status.name for status in self.observe_daemons() if status.state == "running"]
+        running = [status.name for status in self.observe_daemons() if status.state == "running"]
+        disks = [name for name in running if name.startswith(DISK_DAEMON_PREFIX)]
+        try:
+            self._stop_all_of([name for name in running if name not in disks], kill=kill)
+        finally:
+            # Killed: what they have answered is in their files, and nothing stands on them now.
+            self._stop_all_of(disks, kill=True)
+
+    def _stop_all_of(self, names: Sequence[str], *, kill: bool) -> None:
         with ThreadPoolExecutor(max_workers=8) as pool:
             # Not `map`: at the first failure it cancels what has not begun.
             stops = [pool.submit(self._stop, name, kill=kill) for name in names]

@@ -1,13 +1,13 @@
-"""Media of the lab's OSDs, as limits on block devices (`slice_devices.py` says on which).
+"""Media of the lab's OSDs: limits on block devices, and for a hard disk the time of each request.
 
 Round figures of one device of each class, from data sheets of 2018 (Optane) and 2023 to 2025: a
 read-intensive NVMe drive behaves as no limit at all on a lab of this size; so does Optane, whose
-short latency no limit can show; a SATA SSD; a 7,200 rpm disk (random IOPS; its sequential speed is
-capped by bytes a second).
+short latency no limit can show; a SATA SSD; a 7,200 rpm disk.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from grampus.core.units import MIB
@@ -21,8 +21,43 @@ MEDIA: tuple[MediaName, ...] = get_args(MediaName)
 WAL_DB_MEDIA: tuple[WalDbMediaName, ...] = get_args(WalDbMediaName)
 
 
+@dataclass(frozen=True)
+class DiskModel:
+    """A disk with one arm, which serves one request at a time, of those that wait the oldest.
+
+    A request takes `command_us`, `position_us` more unless it begins where the last one ended, and
+    the time of its bytes. Nothing is cached: what is answered is on the disk.
+    """
+
+    position_us: int
+    command_us: int
+    bytes_per_s: int
+
+    def render(self) -> str:
+        """As volumed takes it."""
+        return f"{self.position_us},{self.command_us},{self.bytes_per_s}"
+
+    def service_s(self, length_bytes: int, *, is_elsewhere: bool) -> float:
+        """What one request takes."""
+        fixed_us = self.command_us + (self.position_us if is_elsewhere else 0)
+        return fixed_us / 1e6 + length_bytes / self.bytes_per_s
+
+
+# 150 requests of 4 KiB a second here and there, as one of 7,200 rpm does that moves its arm in
+# 2.5 ms on average and then waits for half a turn (4.2 ms); 200 MiB/s where it need not move.
+HARD_DISK = DiskModel(position_us=6550, command_us=100, bytes_per_s=200 * MIB)
+
+
+def disk_model(media: DeviceMediaName) -> DiskModel | None:
+    """How slow a device of class `media` is, where limits alone do not say it."""
+    return HARD_DISK if media == "hdd" else None
+
+
 def block_limit(media: DeviceMediaName, device: str, *, shared_by: int = 1) -> BlockLimit:
-    """The limits of one device of class `media`, or of one of the equal shares in it."""
+    """The limits of one device of class `media`, or of one of the equal shares in it.
+
+    A device that `disk_model` tells of has none.
+    """
     match media:
         case "nvme":
             return _limit(device, shared_by, read_iops=500_000, write_iops=150_000)
@@ -38,14 +73,7 @@ def block_limit(media: DeviceMediaName, device: str, *, shared_by: int = 1) -> B
                 write_bytes_per_s=480 * MIB,
             )
         case "hdd":
-            return _limit(
-                device,
-                shared_by,
-                read_iops=150,
-                write_iops=150,
-                read_bytes_per_s=200 * MIB,
-                write_bytes_per_s=200 * MIB,
-            )
+            return BlockLimit(device)
 
 
 def _limit(

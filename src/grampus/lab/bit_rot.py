@@ -49,7 +49,7 @@ from grampus.lab.osds import (
     osd_reference,
     require_slice_device,
 )
-from grampus.lab.slice_devices import decide_limit
+from grampus.lab.slice_devices import SliceDevices, decide_limit
 
 # Arguments: device, place, and (to take it back) the digest of the chunk as the flip left it: then
 # nothing is done once somebody has written there. Prints the digest after the flip. Synchronised:
@@ -159,7 +159,7 @@ class BitRot:
         return RotPlan(
             osd=chosen,
             host=place.host,
-            device=place.medium,
+            device=place.device,
             namespace=layer.namespace,
             groups={name: groups[name] for name in objects},
         )
@@ -259,10 +259,10 @@ class BitRot:
         self._progress.phase(f"Start {osd_daemon(plan.osd)}")
         osd = self._require_first(plan.osd, host)
         reference = osd_reference(self._spec, plan.osd)
-        found = require_slice_device(host, plan.osd, osd.data, reference)
+        found = require_slice_device(SliceDevices(), host, plan.osd, osd.data, reference)
         daemon = osd_spec(
             plan.osd,
-            (found.device,),
+            (found,),
             (decide_limit(osd.data, found),),
             host.data_dir,
             cpus=OSD_CPUS,

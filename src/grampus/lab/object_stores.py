@@ -70,6 +70,10 @@ class ObjectStore(Protocol):
         """What its daemon sees of the host beside what every OSD does."""
         ...
 
+    def ensure_detached(self, host: Host, osd_id: int) -> None:
+        """Nothing keeps the devices in use, once the daemon has ended."""
+        ...
+
     def ensure_absent(self, host: Host, osd_id: int) -> None:
         """Nothing of the store is left on the host but what is on its devices."""
         ...
@@ -116,6 +120,9 @@ class BlueStore:
     def binds(self, _host: Host, _place: OsdPlace, /) -> tuple[Bind, ...]:
         return ()
 
+    def ensure_detached(self, host: Host, osd_id: int) -> None:
+        del host, osd_id  # its daemon opens them itself
+
     def ensure_absent(self, host: Host, osd_id: int) -> None:
         host.run(["rm", "-rf", f"/var/lib/ceph/osd/ceph-{osd_id}"])
 
@@ -154,8 +161,11 @@ class FileStore:
     def binds(self, host: Host, place: OsdPlace, /) -> tuple[Bind, ...]:
         return (filestore_bind(host, place.osd_id),)
 
-    def ensure_absent(self, host: Host, osd_id: int) -> None:
+    def ensure_detached(self, host: Host, osd_id: int) -> None:
         ensure_filestore_unmounted(host, osd_id)
+
+    def ensure_absent(self, host: Host, osd_id: int) -> None:
+        self.ensure_detached(host, osd_id)
         host.run(["rm", "-rf", f"/var/lib/ceph/osd/ceph-{osd_id}"])
 
 

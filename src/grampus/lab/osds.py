@@ -6,27 +6,21 @@ Every function is idempotent: it looks at what is there and does the rest.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from grampus.ceph.cluster import CephCluster
 from grampus.core.errors import GrampusError
 from grampus.hosts.lab_host import LabFleet
-from grampus.hosts.port import BlockLimit, Host
+from grampus.hosts.media import disk_model
+from grampus.hosts.port import Host
 from grampus.lab.ceph_daemons import osd_daemon, osd_spec
 from grampus.lab.making import in_parallel, new_key
 from grampus.lab.model import LabSpec
 from grampus.lab.object_stores import OBJECT_STORES, ObjectStore, OsdPlace
 from grampus.lab.osd_plans import DeviceSlice, OsdPlan, decide_first_osds
 from grampus.lab.osd_set import ObjectStoreName
-from grampus.lab.slice_devices import (
-    SliceDevice,
-    decide_limit,
-    ensure_slice_device,
-    ensure_slice_devices_absent,
-    find_slice_device,
-    lifted,
-)
+from grampus.lab.slice_devices import SliceDevices, decide_limit, lifted
 from grampus.lab.waiting import ClusterWaits
 
 UP_TIMEOUT_S = 120.0
@@ -38,17 +32,28 @@ class LabOsds:
     """Makes and removes them, on hosts that are up, while the MONs have a quorum."""
 
     def __init__(
-        self, spec: LabSpec, fleet: LabFleet, cluster: CephCluster, waits: ClusterWaits
+        self,
+        spec: LabSpec,
+        fleet: LabFleet,
+        cluster: CephCluster,
+        waits: ClusterWaits,
+        devices: SliceDevices | None = None,
     ) -> None:
+        """`devices` are what the OSDs stand on (default: with volumed of this installation)."""
         self._spec = spec
         self._fleet = fleet
         self._cluster = cluster
         self._waits = waits
+        self._devices = devices or SliceDevices()
 
     def ensure(self, plans: Sequence[OsdPlan], *, what: str) -> None:
         """Every OSD made, started, up and in; `what` they are called when they do not come up."""
         # One after the other: the MONs give out ids in order, so that osd.0 stands on h1.
         ids = [self._ensure_id(plan) for plan in plans]
+        in_parallel(self._leave_failed_disk, list(zip(plans, ids, strict=True)))
+        # Before the OSDs, of which several may stand on one disk.
+        disks = {(plan.host, plan.data.file): plan.data for plan in plans}
+        in_parallel(self._ensure_disk, [(host, part) for (host, _), part in disks.items()])
         in_parallel(self._ensure_osd, list(zip(plans, ids, strict=True)))
         self._waits.until(
             lambda: self._are_up(ids), f"{what} to be up and in", "osd-", timeout_s=UP_TIMEOUT_S
@@ -71,7 +76,7 @@ class LabOsds:
                 if plan.host == name and osd_id is not None
                 for part in slices(self._spec, plan, osd_id)
             ]
-            ensure_slice_devices_absent(host, osd_directory(host), parts)
+            self._devices.ensure_absent(host, osd_directory(host), parts)
         for plan, osd_id in found:
             if osd_id is not None:
                 self._cluster.ceph("osd", "down", str(osd_id))
@@ -87,7 +92,7 @@ class LabOsds:
 
     def lift_limits(self, plans: Sequence[OsdPlan]) -> None:
         """Their devices are as fast as the machine's, until `impose_limits` or their next start."""
-        self._set_limits(plans, lifted)
+        self._set_limits(plans, is_limited=False)
 
     def impose_limits(self, plans: Sequence[OsdPlan]) -> None:
         """Their devices are limited as their media again; what was written before is on them.
@@ -97,11 +102,9 @@ class LabOsds:
         for name in sorted({plan.host for plan in plans}):
             # FileStore's writes may be in the file system's cache yet.
             self._fleet.host(name).run(["sync"], timeout_s=SYNC_TIMEOUT_S)
-        self._set_limits(plans, lambda limit: limit)
+        self._set_limits(plans, is_limited=True)
 
-    def _set_limits(
-        self, plans: Sequence[OsdPlan], choose: Callable[[BlockLimit], BlockLimit]
-    ) -> None:
+    def _set_limits(self, plans: Sequence[OsdPlan], *, is_limited: bool) -> None:
         """Of the OSDs that are there: the others get their limits when they start."""
         ids = {osd["uuid"]: int(osd["osd"]) for osd in self._cluster.query("osd", "dump")["osds"]}
         for plan in plans:
@@ -110,8 +113,10 @@ class LabOsds:
                 continue
             host = self._fleet.lab_host(plan.host)
             for part, reference in slices(self._spec, plan, osd_id):
-                found = require_slice_device(host, osd_id, part, reference)
-                host.set_block_limit(osd_daemon(osd_id), choose(decide_limit(part, found)))
+                device = require_slice_device(self._devices, host, osd_id, part, reference)
+                limit = decide_limit(part, device)
+                host.set_block_limit(osd_daemon(osd_id), limit if is_limited else lifted(limit))
+                self._devices.set_paced(host, osd_directory(host), part, is_paced=is_limited)
 
     def observe(self, plans: Sequence[OsdPlan]) -> dict[int, bool]:
         """Those that the cluster knows, by id: whether each is up."""
@@ -140,14 +145,30 @@ class LabOsds:
         host.write_file(directory / _record(plan), record)
         return osd_id
 
+    def _leave_failed_disk(self, item: tuple[OsdPlan, int]) -> None:
+        """End an OSD whose emulated disk has ended: it would keep what is left of the disk."""
+        plan, osd_id = item
+        data, reference = slices(self._spec, plan, osd_id)[0]
+        host = self._fleet.host(plan.host)
+        if disk_model(data.media) is None:
+            return
+        if self._devices.find(host, osd_directory(host), data, reference) is None:
+            host.ensure_daemon_absent(osd_daemon(osd_id), kill=True)
+            object_store(plan.objectstore).ensure_detached(host, osd_id)
+
+    def _ensure_disk(self, item: tuple[str, DeviceSlice]) -> None:
+        name, part = item
+        host = self._fleet.host(name)
+        self._devices.ensure_file(host, osd_directory(host), part)
+
     def _ensure_osd(self, item: tuple[OsdPlan, int]) -> None:
         plan, osd_id = item
         host = self._fleet.host(plan.host)
         found = [
-            (part, ensure_slice_device(host, osd_directory(host), part, reference))
+            (part, self._devices.ensure(host, osd_directory(host), part, reference))
             for part, reference in slices(self._spec, plan, osd_id)
         ]
-        devices = [one.device for _, one in found]
+        devices = [device for _, device in found]
         secret = json.loads(host.read_file(osd_directory(host) / _secret(plan)) or "{}")
         place = OsdPlace(
             osd_id,
@@ -164,7 +185,7 @@ class LabOsds:
             osd_spec(
                 osd_id,
                 place.devices,
-                tuple(decide_limit(part, one) for part, one in found),
+                tuple(decide_limit(part, device) for part, device in found),
                 host.data_dir,
                 cpus=plan.cpus,
                 thread_cache_mib=plan.thread_cache_mib,
@@ -217,9 +238,11 @@ def slices(spec: LabSpec, plan: OsdPlan, osd_id: int) -> list[tuple[DeviceSlice,
     return [(plan.data, reference), *wal_db]
 
 
-def require_slice_device(host: Host, osd_id: int, part: DeviceSlice, reference: str) -> SliceDevice:
+def require_slice_device(
+    devices: SliceDevices, host: Host, osd_id: int, part: DeviceSlice, reference: str
+) -> str:
     """What an OSD stands on. Raises GrampusError with code `no-device`."""
-    found = find_slice_device(host, osd_directory(host), part, reference)
+    found = devices.find(host, osd_directory(host), part, reference)
     if found is None:
         raise GrampusError(
             f"{osd_daemon(osd_id)} on {host.name} has lost a block device.",

@@ -1,16 +1,16 @@
-"""The block devices on a host that a slice of an emulated device is, and where it is limited.
+"""The block devices on a host that slices of emulated devices are.
 
-A limit of the kernel counts what is submitted to a device, before neighbours are merged. On a hard
-disk a run of small writes side by side is one movement of its arm, and BlueStore submits it as four
-and more. So a hard disk is two loop devices, one over the other: the OSD opens the upper one, whose
-queue merges, and what arrives at the lower one, on the account of whoever wrote, is limited.
+A slice is a loop device over the device's file, with limits of the kernel. A hard disk has none:
+its loop device is over a file that is served as slowly as such a disk answers
+(`emulated_disks.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from importlib import import_module
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from grampus.hosts.loop_devices import (
     FilePart,
@@ -18,87 +18,105 @@ from grampus.hosts.loop_devices import (
     ensure_loop_device_absent,
     find_loop_device,
 )
-from grampus.hosts.media import DeviceMediaName, block_limit
+from grampus.hosts.media import block_limit, disk_model
 from grampus.hosts.port import BlockLimit, Host
 from grampus.lab.osd_plans import DeviceSlice
+
+if TYPE_CHECKING:
+    from grampus.lab.emulated_disks import EmulatedDisks
 
 _SET = 'echo "$2" > "$1"'
 
 
-@dataclass(frozen=True)
-class SliceDevice:
-    """What an OSD opens, and the device below it that has the limits: the same unless it merges."""
+class SliceDevices:
+    """The devices of slices, each marked by a reference. Every method can be repeated."""
 
-    device: str
-    medium: str
+    def __init__(self, disks: EmulatedDisks | None = None) -> None:
+        """`disks` emulates those that need it (default: by volumed of this installation)."""
+        self._given = disks
 
+    @property
+    def _disks(self) -> EmulatedDisks:
+        if self._given is None:
+            # Imported for hard disks alone.
+            made: EmulatedDisks = import_module("grampus.lab.emulated_disks").EmulatedDisks()
+            self._given = made
+        return self._given
 
-def ensure_slice_device(
-    host: Host, directory: PurePosixPath, part: DeviceSlice, reference: str
-) -> SliceDevice:
-    """The devices of `part`, whose file is in `directory`, set up if need be."""
-    file = directory / part.file
-    host.run(["truncate", "--size", str(part.device_bytes), str(file)])
-    whole = part.shared_by == 1
-    medium = ensure_loop_device(
-        host,
-        file,
-        reference=reference,
-        part=None if whole else FilePart(part.offset_bytes, part.size_bytes),
-    )
-    device = medium
-    if _merges(part.media):
+    def ensure_file(self, host: Host, directory: PurePosixPath, part: DeviceSlice) -> PurePosixPath:
+        """What the devices of all slices beside `part` are over; not for two of one at a time.
+
+        Raises GrampusError, as `EmulatedDisks.ensure`.
+        """
+        file = directory / part.file
+        host.run(["truncate", "--size", str(part.device_bytes), str(file)])
+        model = disk_model(part.media)
+        return file if model is None else self._disks.ensure(host, file, model)
+
+    def ensure(
+        self, host: Host, directory: PurePosixPath, part: DeviceSlice, reference: str
+    ) -> str:
+        """The device of `part`, whose file is in `directory`, set up if need be.
+
+        Raises GrampusError, as `EmulatedDisks.ensure`.
+        """
+        file = self.ensure_file(host, directory, part)
+        whole = part.shared_by == 1
         device = ensure_loop_device(
-            host, PurePosixPath(medium), reference=queue_reference(reference)
+            host,
+            file,
+            reference=reference,
+            part=None if whole else FilePart(part.offset_bytes, part.size_bytes),
         )
-    # What Ceph goes by: on a disk that rotates small writes are deferred to the WAL, and so on.
-    # A loop device says what the machine's own disk says, whenever it is set up.
-    setting = f"/sys/block/{PurePosixPath(device).name}/queue/rotational"
-    host.run(["sh", "-c", _SET, "sh", setting, "1" if part.media == "hdd" else "0"])
-    return SliceDevice(device, medium)
+        # What Ceph goes by: on a disk that rotates small writes are deferred to the WAL, and so on.
+        # A loop device says what the machine's own disk says, whenever it is set up.
+        setting = f"/sys/block/{PurePosixPath(device).name}/queue/rotational"
+        host.run(["sh", "-c", _SET, "sh", setting, "1" if part.media == "hdd" else "0"])
+        return device
+
+    def find(
+        self, host: Host, directory: PurePosixPath, part: DeviceSlice, reference: str
+    ) -> str | None:
+        """The device of `part`, or None unless it is there with all that is below it."""
+        file: PurePosixPath | None = directory / part.file
+        if file is not None and disk_model(part.media) is not None:
+            file = self._disks.find(host, file)
+        return None if file is None else find_loop_device(host, reference, file=file)
+
+    def ensure_absent(
+        self, host: Host, directory: PurePosixPath, parts: Sequence[tuple[DeviceSlice, str]]
+    ) -> None:
+        """None of those of `parts`, with their references, is left. Who used them must have ended.
+
+        Slices of one file go together: the device of one is found by the other's file, too.
+        """
+        for part, reference in parts:
+            if disk_model(part.media) is None:
+                ensure_loop_device_absent(host, directory / part.file, reference=reference)
+        for file in sorted({part.file for part, _ in parts if disk_model(part.media) is not None}):
+            self._disks.ensure_absent(host, directory / file)
+
+    def set_paced(
+        self, host: Host, directory: PurePosixPath, part: DeviceSlice, *, is_paced: bool
+    ) -> None:
+        """Whether an emulated disk is as slow as it shall be, or as fast as the machine.
+
+        Raises GrampusError.
+        """
+        if disk_model(part.media) is not None:
+            self._disks.set_paced(host, directory / part.file, is_paced=is_paced)
 
 
-def find_slice_device(
-    host: Host, directory: PurePosixPath, part: DeviceSlice, reference: str
-) -> SliceDevice | None:
-    """The devices of `part`, or None unless all of them are there."""
-    medium = find_loop_device(host, reference, file=directory / part.file)
-    if medium is None or not _merges(part.media):
-        return None if medium is None else SliceDevice(medium, medium)
-    device = find_loop_device(host, queue_reference(reference), file=PurePosixPath(medium))
-    return None if device is None else SliceDevice(device, medium)
+def disks_directory(host: Host) -> PurePosixPath:
+    """Where a host has what is served in place of the files of its OSDs."""
+    return host.data_dir / "disks"
 
 
-def ensure_slice_devices_absent(
-    host: Host, directory: PurePosixPath, parts: Sequence[tuple[DeviceSlice, str]]
-) -> None:
-    """None of those of `parts`, with their references, is left. Who used them must have ended.
-
-    Slices of one file go together: the device of one is found by the file that is another's too.
-    """
-    for part, reference in parts:
-        medium = find_loop_device(host, reference, file=directory / part.file)
-        if medium is not None and _merges(part.media):
-            queue = queue_reference(reference)
-            ensure_loop_device_absent(host, PurePosixPath(medium), reference=queue)
-    for part, reference in parts:
-        ensure_loop_device_absent(host, directory / part.file, reference=reference)
-
-
-def decide_limit(part: DeviceSlice, found: SliceDevice) -> BlockLimit:
+def decide_limit(part: DeviceSlice, device: str) -> BlockLimit:
     """The limit of the medium of `part`."""
-    return block_limit(part.media, found.medium, shared_by=part.shared_by)
-
-
-def queue_reference(reference: str) -> str:
-    """What marks the upper device of two, whose lower one is marked by `reference`."""
-    return f"{reference}-queue"
+    return block_limit(part.media, device, shared_by=part.shared_by)
 
 
 def lifted(limit: BlockLimit) -> BlockLimit:
     """No limit on the same device."""
     return BlockLimit(limit.device)
-
-
-def _merges(media: DeviceMediaName) -> bool:
-    return media == "hdd"

@@ -19,7 +19,7 @@ from grampus.lab.osds import (
     osd_reference,
     require_slice_device,
 )
-from grampus.lab.slice_devices import decide_limit
+from grampus.lab.slice_devices import SliceDevices, decide_limit
 
 
 class SlowDisks:
@@ -47,7 +47,7 @@ class SlowDisks:
                 code="osd-set",
             )
         host.write_file(_note(host, daemon), f"{iops}\n")
-        limit = BlockLimit(place.medium, read_iops=iops, write_iops=iops)
+        limit = BlockLimit(place.device, read_iops=iops, write_iops=iops)
         host.set_block_limit(daemon, limit)
         return place.host
 
@@ -72,7 +72,7 @@ class SlowDisks:
             return
         osd_id = _id_of(daemon)
         reference = osd_reference(self._spec, osd_id)
-        found = require_slice_device(host, osd_id, plan.data, reference)
+        found = require_slice_device(SliceDevices(), host, osd_id, plan.data, reference)
         host.set_block_limit(daemon, decide_limit(plan.data, found))
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from grampus.cli.composition.session import VOLUMED_VARIABLE, volumed_program
 from grampus.cli.db import database_document
 from grampus.cli.journal_details import (
     describe_replayed,
@@ -27,7 +26,7 @@ from grampus.cli.volume import (
     volume_document,
 )
 from grampus.core.errors import UsageError
-from grampus.core.installation import INSTALLATION
+from grampus.core.installation import INSTALLATION, VOLUMED_VARIABLE, find_volumed
 from grampus.core.units import GIB, MIB
 from grampus.databases.growth.decide_growth import FileSystem
 from grampus.databases.layout import MYSQL_UID
@@ -146,7 +145,7 @@ def test_program_is_that_of_the_installation_unless_told(
     monkeypatch.delenv(VOLUMED_VARIABLE, raising=False)
     if setting is not None:
         monkeypatch.setenv(VOLUMED_VARIABLE, setting)
-    assert volumed_program() == path
+    assert find_volumed() == path
 
 
 JOURNAL = JournalStatus(

@@ -5,8 +5,15 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from grampus.core.units import GIB, MIB
-from grampus.hosts.media import MediaName, block_limit
+from grampus.core.units import GIB, KIB, MIB
+from grampus.hosts.media import (
+    HARD_DISK,
+    MEDIA,
+    WAL_DB_MEDIA,
+    MediaName,
+    block_limit,
+    disk_model,
+)
 from grampus.hosts.port import BlockLimit
 from grampus.lab.ceph_daemons import (
     OSD_MEMORY_LIMIT_BYTES,
@@ -24,7 +31,8 @@ DATA = PurePosixPath("/lab/h1/data")
     [
         ("nvme", BlockLimit("/dev/loop3", 500_000, 150_000, None, None)),
         ("ssd", BlockLimit("/dev/loop3", 75_000, 25_000, 530 * MIB, 480 * MIB)),
-        ("hdd", BlockLimit("/dev/loop3", 150, 150, 200 * MIB, 200 * MIB)),
+        # It takes its time instead.
+        ("hdd", BlockLimit("/dev/loop3")),
     ],
 )
 def test_media_are_limits_on_the_device(media: MediaName, expected: BlockLimit) -> None:
@@ -34,11 +42,35 @@ def test_media_are_limits_on_the_device(media: MediaName, expected: BlockLimit) 
 
 
 def test_faster_media_are_not_slower_in_anything() -> None:
-    limits = [block_limit(media, "/dev/loop0") for media in ("hdd", "ssd", "nvme")]
+    limits = [block_limit(media, "/dev/loop0") for media in ("ssd", "nvme")]
     for slow, fast in pairwise(limits):
         for field in ("read_iops", "write_iops", "read_bytes_per_s", "write_bytes_per_s"):
             limit = getattr(fast, field)
             assert limit is None or limit > getattr(slow, field)
+
+
+@pytest.mark.parametrize(
+    ("length_bytes", "is_elsewhere", "expected_ms"),
+    [
+        (0, False, 0.1),
+        (0, True, 6.65),
+        (4 * KIB, True, 6.65 + 1000 / 51_200),
+        (64 * KIB, True, 6.65 + 0.3125),
+        (64 * KIB, False, 0.1 + 0.3125),
+        (4 * MIB, True, 26.65),
+    ],
+)
+def test_a_hard_disk_takes_time_to_another_place_and_for_each_byte(
+    length_bytes: int, is_elsewhere: bool, expected_ms: float
+) -> None:
+    took_s = HARD_DISK.service_s(length_bytes, is_elsewhere=is_elsewhere)
+    assert took_s * 1000 == pytest.approx(expected_ms)
+
+
+def test_only_a_hard_disk_is_emulated_request_by_request() -> None:
+    media = (*MEDIA, *WAL_DB_MEDIA)
+    assert {one for one in media if disk_model(one)} == {"hdd"}
+    assert HARD_DISK.render() == "6550,100,209715200"
 
 
 def test_daemons_run_in_the_foreground_with_random_nonces() -> None:

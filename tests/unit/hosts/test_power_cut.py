@@ -112,6 +112,16 @@ def test_one_daemon_that_does_not_end_keeps_no_other_from_being_stopped(machine:
     assert len(killed) == 12
 
 
+@pytest.mark.parametrize("kill", [True, False])
+def test_emulated_disks_end_after_what_stands_on_them(machine: Machine, kill: bool) -> None:
+    for name in ("disk-0", "disk-set.1", "mon-h1", "osd-0", "osd-1"):
+        machine.run_container(name)
+    machine.host.stop_all(kill=kill)
+    ended = [line.split()[1] for line in machine.calls("kill") if line.endswith("KILL")]
+    assert sorted(ended[:3]) == ["h1.mon-h1", "h1.osd-0", "h1.osd-1"]
+    assert sorted(ended[3:]) == ["h1.disk-0", "h1.disk-set.1"]
+
+
 def test_looking_at_a_host_without_runc_state_makes_none(machine: Machine) -> None:
     """After `lab down` or a reboot, `lab status` must leave nothing on the machine."""
     (machine.host_dir / "daemons" / "osd-0").mkdir(parents=True)

@@ -58,7 +58,7 @@ class RottenHost(FakeHost):
 
     def _answer(self, argv: list[str], stdin: str | None) -> Any:
         match argv:
-            case ["python3", "-c", script, "/dev/"] if script == LIST_LOOPS:
+            case ["python3", "-c", script, where] if script == LIST_LOOPS and "/disks/" in where:
                 return {"loopdevices": []}
             case ["python3", "-c", script, where] if script == LIST_LOOPS:
                 file = f"{self.data_dir}/osd/0.img"

@@ -62,7 +62,7 @@ class FilestoreHost(FakeLabHost):
     def _command(self, argv: list[str], stdin: str | None) -> tuple[int, str]:
         match argv:
             case ["findmnt", "--noheadings", "--output", "SOURCE", "--mountpoint", target]:
-                device = self.mounted.get(Path(target))
+                device = self.mounted.get(Path(target)) or self.served.get(Path(target))
                 return (1, "") if device is None else (0, f"{device}\n")
             case ["mkfs.xfs", *options, device]:
                 assert {"-f", "size=2048"} <= set(options)
@@ -77,7 +77,7 @@ class FilestoreHost(FakeLabHost):
                 self.mounted[Path(target)] = device
             case ["ln", "--symbolic", *_, device, link] if Path(link).parent in self.mounted:
                 self.on(self.mounted[Path(link).parent])["journal"] = device
-            case ["umount", target]:
+            case ["umount", target] if Path(target) in self.mounted:
                 if f"osd-{Path(target).name[4:]}" in self.daemons:
                     return 32, "target is busy"
                 del self.mounted[Path(target)]
@@ -129,11 +129,7 @@ class FilestoreWorld(World):
     def require_whole(self) -> None:
         assert sorted(self.ceph.running("osd"), key=int) == [str(n) for n in range(6)]
         assert [list(host.mounted.values()) for host in self.machines()] == [
-            [
-                device
-                for device, (_, reference) in host.loops.items()
-                if reference.endswith("-queue")
-            ]
+            [device for device, (file, _) in host.loops.items() if file in host.served]
             for host in self.machines()
         ]
         assert self.ceph.pools["databases-files"]["rule"] == "osd-set-files"
@@ -157,7 +153,7 @@ def test_a_set_on_filestore_beside_first_osds_on_bluestore(world: FilestoreWorld
         directory
     )
     assert len(first.binds) == len(one.binds) - 1
-    assert [block.write_iops for block in one.limits.block] == [150]
+    assert [block.write_iops for block in one.limits.block] == [None]
 
 
 def test_its_key_is_in_a_private_file_and_on_no_command_line(world: FilestoreWorld) -> None:
@@ -240,3 +236,13 @@ def test_a_newer_ceph_refuses_it_and_nothing_is_made(tmp_path: RealPath) -> None
     assert caught.value.code == "no-filestore"
     assert "--image bookworm" in caught.value.remedy
     assert world.left() == world.before
+
+
+def test_a_store_whose_disk_has_ended_is_mounted_from_a_new_one(world: FilestoreWorld) -> None:
+    world.add()
+    host = world.machines()[0]
+    host.kill_daemon("disk-h1-files.0")
+    host.kill_daemon("osd-3")  # its XFS has failed
+    world.add()
+    world.require_whole()
+    assert host.runs("disk-h1-files.0")

@@ -66,7 +66,7 @@ def test_a_set_stands_under_a_root_of_its_own_with_its_share_of_cores() -> None:
 
 
 def test_no_limit_is_none_by_being_shared() -> None:
-    assert block_limit("hdd", "/dev/loop1", shared_by=1000).write_iops == 1
+    assert block_limit("ssd", "/dev/loop1", shared_by=100_000).write_iops == 1
 
 
 @pytest.mark.parametrize(

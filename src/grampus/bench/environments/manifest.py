@@ -8,8 +8,7 @@ from typing import Any
 from grampus.bench.environments.osd_needs import OWN
 from grampus.bench.matrix.dimensions import Point
 from grampus.core.units import format_bytes
-from grampus.hosts.media import DeviceMediaName
-from grampus.hosts.port import BlockLimit
+from grampus.hosts.media import DeviceMediaName, block_limit, disk_model
 from grampus.state.runs import Setting
 
 # What they are called, and what each can have on a device of its own.
@@ -102,8 +101,18 @@ def decide_media(points: Iterable[Point]) -> list[DeviceMediaName]:
     return list(found)
 
 
-def describe_limit(media: str, limit: BlockLimit) -> Setting:
-    """What the devices of the OSDs are limited to."""
+def describe_medium(media: DeviceMediaName) -> Setting:
+    """What the devices of the OSDs are limited to, or how long they take."""
+    name = f"an OSD's device ({media})"
+    model = disk_model(media)
+    if model is not None:
+        elsewhere_ms = model.service_s(0, is_elsewhere=True) * 1000
+        value = (
+            f"one request at a time: {elsewhere_ms:.2f} ms, or {model.command_us / 1000:.2f} ms "
+            f"behind the one before, and its bytes at {format_bytes(model.bytes_per_s)}/s"
+        )
+        return Setting(group="limits", name=name, value=value)
+    limit = block_limit(media, "")
     known = [
         (limit.read_iops, "{:,} reads/s"),
         (limit.write_iops, "{:,} writes/s"),
@@ -111,6 +120,4 @@ def describe_limit(media: str, limit: BlockLimit) -> Setting:
     words = [form.format(value) for value, form in known if value is not None]
     rates = ((limit.read_bytes_per_s, "read"), (limit.write_bytes_per_s, "written"))
     words += [f"{format_bytes(value)}/s {what}" for value, what in rates if value is not None]
-    return Setting(
-        group="limits", name=f"an OSD's device ({media})", value=", ".join(words) or "none"
-    )
+    return Setting(group="limits", name=name, value=", ".join(words) or "none")

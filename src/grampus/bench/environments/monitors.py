@@ -31,7 +31,7 @@ from grampus.bench.layers.readings import (
     parse_status_rows,
     status_statements,
 )
-from grampus.bench.layers.subjects import LOG, MEDIUM, Subjects, UsageReading
+from grampus.bench.layers.subjects import LOG, Subjects, UsageReading
 from grampus.bench.measured_ports import IoDevice
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError
@@ -213,11 +213,9 @@ def probe_argv(host: Host, watch: Watch, osd_sockets: str | None = OSD_SOCKETS) 
 
 
 def _paths(name: str, device: IoDevice) -> dict[str, str]:
-    """The device, the one with its log, and the one below that has its limit, if there are any."""
-    medium = device.device if device.limit is None else device.limit.device
-    below = {} if medium == device.device else {f"{name}{MEDIUM}": medium}
+    """The device, and the one with its log, if there is any."""
     log = {} if device.log_device is None else {f"{name}{LOG}": device.log_device}
-    return {name: device.device} | below | log
+    return {name: device.device} | log
 
 
 class _Status:

@@ -23,7 +23,7 @@ from grampus.bench.layers.readings import (
     Timed,
     Traffic,
 )
-from grampus.bench.layers.subjects import LOG, MEDIUM, Subjects, UsageReading
+from grampus.bench.layers.subjects import LOG, Subjects, UsageReading
 from grampus.hosts.port import BlockLimit, CpuWait
 from grampus.state.matrix_layers import SeriesKind, SeriesPoint
 
@@ -52,7 +52,7 @@ def decide_probe_points(
         trips_ms = list(after.osd_round_trips_ms.values())
         made.add("network", f"osds@{host}", osd_round_trip_ms=fmean(trips_ms) if trips_ms else None)
         for name, times in after.devices.items():
-            if name.endswith((MEDIUM, LOG)):
+            if name.endswith(LOG):
                 continue
             block = _block_values(before.devices.get(name), times, elapsed_s)
             if name in subjects.volumes:
@@ -63,13 +63,7 @@ def decide_probe_points(
                 served = _served_values(before.volumes.get(name, {}), after.volumes.get(name, {}))
                 made.add("volume", name, **block, **served)
             else:
-                below = f"{name}{MEDIUM}"
-                held = (
-                    _block_values(before.devices.get(below), after.devices[below], elapsed_s)
-                    if below in after.devices
-                    else block
-                )
-                share = _limit_share(held, subjects.limits.get(name))
+                share = _limit_share(block, subjects.limits.get(name))
                 made.add("device", name, **block, limit_share=share)
         for number, counters in after.osds.items():
             values = _osd_values(before.osds.get(number, {}), counters, elapsed_s)

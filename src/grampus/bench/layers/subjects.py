@@ -12,8 +12,6 @@ from grampus.hosts.port import BlockLimit, CpuWait, Usage
 # Who uses the machine's CPU; `other` is all that is not there for the load.
 Consumer = Literal["client", "server", "volume", "osd", "other"]
 _OSD = re.compile(r"^osd[-.]\d+@")
-# After `DAEMON@HOST`: the device below the daemon's, which has the limit.
-MEDIUM = " medium"
 # After the name of a volume: the device with the log of its file system.
 LOG = " log"
 

@@ -52,7 +52,7 @@ class LabDevices:
         return [
             IoDevice(
                 *("daemon", osd.daemon, osd.host, osd.device),
-                block_limit(part.media, osd.medium, shared_by=part.shared_by),
+                block_limit(part.media, osd.device, shared_by=part.shared_by),
             )
             for osd in observe_osd_devices(spec, self._session.lab_fleet())
             if (part := slices.get(osd.daemon)) is not None

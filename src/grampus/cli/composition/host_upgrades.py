@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from grampus.cli.composition.session import Session, volumed_program
+from grampus.cli.composition.session import Session
 from grampus.cli.composition.site_hosts import (
     image_copies,
     own_parts,
@@ -15,6 +15,7 @@ from grampus.cli.composition.site_hosts import (
 )
 from grampus.core.checks import Check
 from grampus.core.errors import GrampusError
+from grampus.core.installation import find_volumed
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
 from grampus.lab.images.server_series import has_other_servers
@@ -34,7 +35,7 @@ def host_upgrades(session: Session, site: SiteSpec) -> HostUpgrades:
         return reach_from(session.home, site, host, session.volumes().takeovers.mon_places())
 
     def put_programs(host: SiteHostSpec) -> None:
-        program = VolumedProgram(volumed_program())
+        program = VolumedProgram(find_volumed())
         if program.is_built():
             with closing(remote_host(session.home, site, host, session.own_epoch)) as reached:
                 program.ensure_on(reached)

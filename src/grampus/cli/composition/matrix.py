@@ -18,7 +18,7 @@ from grampus.bench.environments.manifest import (
     describe_components,
     describe_configuration,
     describe_copies,
-    describe_limit,
+    describe_medium,
     describe_osds,
     describe_program,
     without_defaults,
@@ -41,10 +41,10 @@ from grampus.cli.composition.live import live_settings
 from grampus.cli.composition.matrix_layout import LabLayout
 from grampus.cli.composition.matrix_pools import LabEnvironmentPools
 from grampus.cli.composition.matrix_tuning import LabTuning
-from grampus.cli.composition.session import Session, volumed_program
+from grampus.cli.composition.session import Session
 from grampus.cli.options import in_lab
 from grampus.core.errors import NotFoundError
-from grampus.core.installation import INSTALLATION
+from grampus.core.installation import INSTALLATION, find_volumed
 from grampus.databases.administrator import Administrator, administrator_of
 from grampus.databases.growth.decide_growth import FileSystem
 from grampus.databases.growth.file_systems import observe_mounts
@@ -54,7 +54,6 @@ from grampus.databases.live.live_server import ensure_options, ensure_pool_size
 from grampus.databases.model import DatabaseRecord, Endpoint
 from grampus.databases.request import CreateRequest
 from grampus.hosts.cgroups import is_cgroup_v2
-from grampus.hosts.media import block_limit
 from grampus.lab.model import DATABASE_POOL
 from grampus.state.runs import Setting
 from grampus.volumes.decide_driver import decide_drivers
@@ -112,7 +111,7 @@ class LabMatrixFacts:
         host = session.fleet().hosts()[0]
         memory = parse_memory(host.read_file(PurePosixPath(_MEMORY_FILE)) or "")
         used = session.databases().operations.used_addresses()
-        program = VolumedProgram(volumed_program())
+        program = VolumedProgram(find_volumed())
         is_built = program.is_built()
         attaches = decide_drivers(observe_capabilities(host, program, changes_nothing=True))
         write_paths: tuple[WritePath, ...] = (
@@ -144,7 +143,7 @@ class LabMatrixFacts:
             describe_components(self._versions()),
             describe_program(observe_commit(INSTALLATION.data), is_cgroup_v2=is_cgroup_v2()),
             [describe_osds(points), describe_copies(points), describe_layout(spec.other_hosts)],
-            [describe_limit(media, block_limit(media, "")) for media in decide_media(points)],
+            [describe_medium(media) for media in decide_media(points)],
             describe_configuration(session.cluster().query("config", "dump")),
         )
         return list(found)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 from grampus.ceph.rbd import RbdImages
 from grampus.cli.composition.lab import IMAGE_DEFINITIONS, LabSession
 from grampus.cli.progress_bar import PlainProgress, TerminalProgress
-from grampus.core.installation import INSTALLATION
+from grampus.core.installation import find_volumed
 from grampus.databases.model import FlavourName
 from grampus.databases.service import DatabaseService
 from grampus.databases.upgrades.decide_server import choose_version
@@ -19,13 +16,6 @@ from grampus.sites.model import SITE_RECORD, SiteSpec
 from grampus.state.home import Home
 from grampus.volumes.service import VolumeService
 from grampus.volumes.volume_keys import MasterKeys, master_keys
-
-VOLUMED_VARIABLE = "GRAMPUS_VOLUMED"
-
-
-def volumed_program() -> Path:
-    """The built volumed: `$GRAMPUS_VOLUMED`, or that of this installation; it may be absent."""
-    return Path(os.environ.get(VOLUMED_VARIABLE) or INSTALLATION.volumed).absolute()
 
 
 class LabImages:
@@ -101,7 +91,7 @@ class Session(LabSession):
             RbdImages(cluster, self.clock),
             self.clock,
             self.progress,
-            volumed=volumed_program(),
+            volumed=find_volumed(),
         )
 
     def master_keys(self) -> MasterKeys:

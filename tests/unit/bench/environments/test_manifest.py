@@ -11,14 +11,13 @@ from grampus.bench.environments.manifest import (
     describe_components,
     describe_configuration,
     describe_copies,
-    describe_limit,
+    describe_medium,
     describe_osds,
     describe_program,
     without_defaults,
 )
 from grampus.bench.matrix.dimensions import Point
-from grampus.core.units import MIB
-from grampus.hosts.port import BlockLimit
+from grampus.hosts.media import DeviceMediaName
 from grampus.state.runs import Setting
 
 
@@ -53,19 +52,23 @@ def test_what_may_be_a_secret_is_left_out(name: str):
 
 
 @pytest.mark.parametrize(
-    ("limit", "words"),
+    ("media", "words"),
     [
-        (BlockLimit("/dev/loop0", read_iops=500_000), "500,000 reads/s"),
+        ("nvme", "500,000 reads/s, 150,000 writes/s"),
         (
-            BlockLimit("/dev/loop0", write_iops=150, write_bytes_per_s=200 * MIB),
-            "150 writes/s, 200 MiB/s written",
+            "ssd",
+            "75,000 reads/s, 25,000 writes/s, 530 MiB/s read, 480 MiB/s written",
         ),
-        (BlockLimit("/dev/loop0"), "none"),
+        (
+            "hdd",
+            "one request at a time: 6.65 ms, or 0.10 ms behind the one before, and its bytes at "
+            "200 MiB/s",
+        ),
     ],
 )
-def test_limits_of_a_medium(limit: BlockLimit, words: str):
-    found = describe_limit("hdd", limit)
-    assert (found.group, found.name, found.value) == ("limits", "an OSD's device (hdd)", words)
+def test_how_fast_a_medium_is(media: DeviceMediaName, words: str):
+    found = describe_medium(media)
+    assert (found.group, found.name, found.value) == ("limits", f"an OSD's device ({media})", words)
 
 
 @pytest.mark.parametrize(

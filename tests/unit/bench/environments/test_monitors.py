@@ -16,7 +16,7 @@ from grampus.bench.environments.monitors import HostMonitors, Seen, Watch, probe
 from grampus.bench.layers.subjects import Subjects
 from grampus.bench.measured_ports import IoDevice
 from grampus.core.errors import GrampusError
-from grampus.hosts.port import BlockLimit, CommandResult, CpuWait, HostUnreachableError, Usage
+from grampus.hosts.port import CommandResult, CpuWait, HostUnreachableError, Usage
 from tests.fakes.clock import FakeClock
 from tests.fakes.hosts import FakeFleet
 from tests.fakes.sysbench_host import FakeCommand, SysbenchHost, make_endpoint
@@ -167,22 +167,6 @@ def test_a_probe_is_told_of_its_own_host_alone():
     assert asked["machine"]
     assert asked["lasts_s"] > 60
     assert not json.loads(probe_argv(SysbenchHost("h2"), _watch())[-1])["machine"]
-
-
-@pytest.mark.parametrize(
-    ("limit", "watched"),
-    [
-        (None, {"osd-0@h1": "loop4"}),
-        (BlockLimit("/dev/loop4", 150), {"osd-0@h1": "loop4"}),
-        (BlockLimit("/dev/loop3", 150), {"osd-0@h1": "loop4", "osd-0@h1 medium": "loop3"}),
-    ],
-)
-def test_a_device_that_has_the_limit_of_one_above_it_is_watched_too(
-    limit: BlockLimit | None, watched: dict[str, str]
-) -> None:
-    devices = [IoDevice("daemon", "osd-0", "h1", "/dev/loop4", limit)]
-    argv = probe_argv(SysbenchHost("h1"), _watch(devices=devices))
-    assert json.loads(argv[-1])["devices"] == watched
 
 
 def test_the_probe_reads_this_machine():

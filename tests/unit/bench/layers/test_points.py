@@ -17,7 +17,7 @@ from grampus.bench.layers.readings import (
     StatusReading,
     parse_probe_line,
 )
-from grampus.bench.layers.subjects import LOG, MEDIUM, Subjects, UsageReading
+from grampus.bench.layers.subjects import LOG, Subjects, UsageReading
 from grampus.hosts.port import BlockLimit, CpuWait, Usage
 from grampus.state.matrix_layers import METRICS, SeriesPoint
 
@@ -71,37 +71,6 @@ def test_flushes_are_no_writes_of_a_medium():
     values = _of(_made_probe(2.0, devices=devices), "device")["osd-0@h1"]
     assert (values["write_iops"], values["flushes_per_s"]) == (190, 90)
     assert values["limit_share"] == pytest.approx(100 / 150, rel=1e-5)
-
-
-def test_a_limit_is_held_against_what_arrived_at_the_device_that_has_it():
-    below = f"osd-0@h1{MEDIUM}"
-    first = probe_line(100.0, devices={"osd-0@h1": block_stat(), below: block_stat()})
-    # Of 200 writes a second above, 150 are left when neighbours were merged.
-    last = probe_line(
-        102.0,
-        devices={
-            "osd-0@h1": block_stat(writes=400, busy_ms=2000),
-            below: block_stat(writes=300 + 40, flushes=40, busy_ms=10),
-        },
-    )
-    devices = _of(decide_probe_points("h1", _readings(first, last), SUBJECTS), "device")
-    assert list(devices) == ["osd-0@h1"]
-    values = devices["osd-0@h1"]
-    # All else is that of the device which the OSD opens.
-    assert (values["write_iops"], values["busy_share"]) == (200, 1.0)
-    assert values["limit_share"] == 1.0
-
-
-@pytest.mark.parametrize("there_before", [True, False])
-def test_without_two_readings_of_the_medium_nothing_is_held_against_its_limit(there_before: bool):
-    below = f"osd-0@h1{MEDIUM}"
-    before, after = {"osd-0@h1": block_stat()}, {"osd-0@h1": block_stat(writes=400)}
-    (before if there_before else after)[below] = block_stat(writes=9)
-    if there_before:
-        after[below] = block_stat()  # its counters went back: it is a new one
-    lines = probe_line(100.0, devices=before), probe_line(102.0, devices=after)
-    values = _of(decide_probe_points("h1", _readings(*lines), SUBJECTS), "device")["osd-0@h1"]
-    assert "limit_share" not in values
 
 
 def test_a_volume_has_its_flushes_and_what_volumed_says():
