@@ -35,9 +35,9 @@ class IoDevice:
     """A block device whose I/O belongs to a daemon (an OSD) or to a volume.
 
     `device` is its path on `host`, such as /dev/loop3. `limit` is what it is limited to.
-    `control_socket` is that of the volumed
-    which serves the volume (a path on the host). `log_device` has the log of the volume's file
-    system, if that is on a device of its own: each write to it is durable.
+    `control_socket` is that of the volumed which serves the volume, or the emulated disk below an
+    OSD (a path on the host). `log_device` has the log of the volume's file system, if that is on a
+    device of its own: each write to it is durable.
     """
 
     kind: Literal["daemon", "volume"]

@@ -69,15 +69,16 @@ class EmulatedDisks:
         What was flushed is in `file`, and so is all else that the daemon has answered.
         """
         served = served_file(host, file)
-        ensure_loop_device_absent(host, served, reference="")
+        # By the file alone: whose slices they are, nobody need know.
+        ensure_loop_device_absent(host, served, reference=str(served))
         host.ensure_daemon_absent(disk_daemon(host, file), kill=True)
         ensure_unmounted(host, served, self._clock)
         host.run(["rm", "-rf", "--one-file-system", str(served.parent)])
 
     def set_paced(self, host: Host, file: PurePosixPath, *, is_paced: bool) -> None:
         """Whether it is as slow as the disk, or as fast as the machine. Raises GrampusError."""
-        asked = ["ctl", "--socket", str(_socket(host, file)), "pace", "on" if is_paced else "off"]
-        host.run([str(_program(host)), *asked], timeout_s=ASK_TIMEOUT_S)
+        ctl = [str(_program(host)), "ctl", "--socket", str(disk_socket(host, file))]
+        host.run([*ctl, "pace", "on" if is_paced else "off"], timeout_s=ASK_TIMEOUT_S)
 
     def _is_served(self, host: Host, file: PurePosixPath) -> bool:
         if observe_mounted_source(host, served_file(host, file)) is not None:
@@ -110,7 +111,7 @@ class EmulatedDisks:
                 *("--file", str(file)),
                 *("--emulate-disk", model.render()),
                 *("--mountpoint", str(served)),
-                *("--socket", str(_socket(host, file))),
+                *("--socket", str(disk_socket(host, file))),
             ),
             binds=(
                 Bind(str(program.parent), str(program.parent), read_only=True),
@@ -136,5 +137,6 @@ def _program(host: Host) -> PurePosixPath:
     return host.data_dir / "bin" / "volumed"
 
 
-def _socket(host: Host, file: PurePosixPath) -> PurePosixPath:
+def disk_socket(host: Host, file: PurePosixPath) -> PurePosixPath:
+    """The control socket of the volumed that serves `file`."""
     return served_file(host, file).parent / "control"

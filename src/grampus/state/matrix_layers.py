@@ -128,6 +128,8 @@ METRICS: Mapping[SeriesKind, Mapping[str, str]] = {
     "device": {
         **_BLOCK,
         "limit_share": "used of its medium's limit in IOPS (flushes apart) or bytes a second",
+        "model_busy_share": "of the time in which an emulated disk works, by its model",
+        "late_share": "of the time in which it works longer than that: the disk below it is slower",
     },
     "network": {
         "received_bytes_per_s": "bytes received",
@@ -207,7 +209,8 @@ class Why(Frozen):
     gaps: tuple[str, ...] = Field(default=(), description="what could not be read, as sentences")
     passed_limit: str | None = Field(
         default=None,
-        description="that a device did more than its medium is limited to, as a sentence",
+        description="that a device did more than its medium is limited to, or an emulated disk "
+        "was slower than its model, as a sentence",
     )
     monitor_cpu_cores: float | None = Field(
         default=None, description="what the reading itself took, all hosts together"

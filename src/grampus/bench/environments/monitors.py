@@ -204,12 +204,19 @@ def probe_argv(host: Host, watch: Watch, osd_sockets: str | None = OSD_SOCKETS) 
             for name, path in _paths(watched, one).items()
         },
         "osd_sockets": osd_sockets,
-        "volumed_sockets": {
-            name: one.control_socket for name, one in devices.items() if one.control_socket
-        },
+        "volumed_sockets": _sockets(devices, "volume"),
+        "disk_sockets": _sockets(devices, "daemon"),
     }
     program = _PROGRAM.read_text(encoding="utf-8")
     return ["env", mark_of(host), "python3", "-c", program, json.dumps(asked)]
+
+
+def _sockets(devices: Mapping[str, IoDevice], kind: str) -> dict[str, str]:
+    return {
+        name: one.control_socket
+        for name, one in devices.items()
+        if one.control_socket and one.kind == kind
+    }
 
 
 def _paths(name: str, device: IoDevice) -> dict[str, str]:

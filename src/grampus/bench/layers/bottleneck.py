@@ -16,9 +16,11 @@ from grampus.state.matrix_layers import (
     LayerTime,
 )
 
-# From this share of a medium's limit on, some of what was done passed by it. Hard disks that
-# nothing passes by were seen at up to 104% over a trial, at up to 133% in a second (2026-11-26).
+# From this share of a medium's limit on, some of what was done passed by it. Media that nothing
+# passes by were seen at up to 104% over a trial, at up to 133% in a second (2026-11-26).
 PASSES_LIMIT_SHARE = 1.25
+# From here on an emulated disk is another one than its model: as far as the model is true at all.
+LATE_SHARE = 0.1
 # The layers after the first that are named, and the least share that is worth it.
 MAX_NEXT, LEAST_NEXT_SHARE = 3, 0.05
 # Evidence beside the times is there to be read, not to be searched.
@@ -40,7 +42,8 @@ class LayerEvidence:
     `times` are those of `decide_times`. Shares are of the layer's limit (0 to 1). `cpu_cores` is by
     consumer. `lock_waiting` are threads that waited for row locks. `log_busy_share` is of the redo
     log or the binary log, whichever was busier. `device` is the busiest OSD's, and
-    `device_limit_share` of its medium's limit. `throttled_hosts` have a CPU budget, with the
+    `device_limit_share` of its medium's limit; `late_disk` is an emulated disk with what it took
+    beyond its model's time, as a part of that time. `throttled_hosts` have a CPU budget, with the
     part of the time in which it was used up.
     """
 
@@ -63,6 +66,7 @@ class LayerEvidence:
     device: str | None = None
     device_busy_share: float | None = None
     device_limit_share: float | None = None
+    late_disk: tuple[str, float] | None = None
     device_latency_ms: float | None = None
     network_share: float | None = None
     round_trip_ms: float | None = None
@@ -104,10 +108,16 @@ def decide_bottleneck(seen: LayerEvidence) -> Bottleneck:
 
 
 def describe_passed_limit(seen: LayerEvidence) -> str | None:
-    """That the busiest device did more than its medium is limited to, as a sentence; None: no.
+    """That a device was faster or slower than its medium, as a sentence; None: none was.
 
     What was measured then is no such medium, and figures of it say nothing of one.
     """
+    if seen.late_disk is not None and seen.late_disk[1] >= LATE_SHARE:
+        device, late = seen.late_disk
+        return (
+            f"The emulated disk of {device} took {_percent(late)} longer than its model says: what "
+            "it is kept on is slower than such a disk."
+        )
     share = seen.device_limit_share
     if share is None or share < PASSES_LIMIT_SHARE:
         return None

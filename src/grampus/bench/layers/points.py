@@ -17,6 +17,7 @@ from grampus.bench.layers.readings import (
     BINLOG_FILES,
     LOG_FILES,
     BlockTimes,
+    DiskTimes,
     ProbeReading,
     Served,
     StatusReading,
@@ -64,7 +65,8 @@ def decide_probe_points(
                 made.add("volume", name, **block, **served)
             else:
                 share = _limit_share(block, subjects.limits.get(name))
-                made.add("device", name, **block, limit_share=share)
+                disk = _disk_values(before.disks.get(name), after.disks.get(name), elapsed_s)
+                made.add("device", name, **block, limit_share=share, **disk)
         for number, counters in after.osds.items():
             values = _osd_values(before.osds.get(number, {}), counters, elapsed_s)
             made.add("osd", f"osd.{number}", **values)
@@ -274,6 +276,18 @@ def _limit_share(block: Mapping[str, float | None], limit: BlockLimit | None) ->
     )
     shares = [value / most for value, most in used if value is not None and most]
     return max(shares, default=None)
+
+
+def _disk_values(
+    before: DiskTimes | None, after: DiskTimes | None, elapsed_s: float
+) -> dict[str, float | None]:
+    """Of an emulated disk; nothing of one that was started anew in between."""
+    if before is None or after is None or after.busy_ms < before.busy_ms:
+        return {}
+    return {
+        "model_busy_share": (after.busy_ms - before.busy_ms) / 1000 / elapsed_s,
+        "late_share": (after.late_ms - before.late_ms) / 1000 / elapsed_s,
+    }
 
 
 def _served_values(

@@ -4,7 +4,7 @@ Started as `python3 -c` with this file's text and one argument, a JSON object:
 
     {"mark": "NAME=VALUE", "interval_s": 1, "lasts_s": 60, "machine": true,
      "devices": {"NAME": "loop3"}, "osd_sockets": "/run/ceph",
-     "volumed_sockets": {"VOLUME": "PATH"}}
+     "volumed_sockets": {"VOLUME": "PATH"}, "disk_sockets": {"NAME": "PATH"}}
 
 `osd_sockets` is the directory of the OSDs' admin sockets (null: none is asked), and `mark` is in
 the environment of the clients. Each line is a JSON object of raw counters; `readings.py` says what
@@ -269,16 +269,8 @@ def osd_counters(path: str) -> dict[str, Any]:
 
 def volumed_counters(path: str) -> Any:
     """The statistics of a volumed by kind of request, without their histograms; None: no answer."""
-    request = b'{"version":1,"command":"statistics"}\n'
     try:
-        with exchange(path, request) as connection:
-            content = bytearray()
-            while not content.endswith(b"\n") and len(content) < MAX_ANSWER_BYTES:
-                chunk = connection.recv(65536)
-                if not chunk:
-                    break
-                content += chunk
-        kinds = json.loads(content)["result"]["kinds"]
+        kinds = ask_volumed(path, "statistics")["kinds"]
         return {
             name: {
                 "in_flight": kind["in_flight"],
@@ -289,6 +281,28 @@ def volumed_counters(path: str) -> Any:
         }
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def disk_counters(path: str) -> Any:
+    """How long an emulated disk worked by its model, and longer than that; None: no answer."""
+    try:
+        disk = ask_volumed(path, "status")["emulated_disk"]
+        return {"busy_ms": disk["busy_ms"], "late_ms": disk["late_ms"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def ask_volumed(path: str, command: str) -> Any:
+    """What a volumed answers. Raises OSError, ValueError and KeyError."""
+    request = json.dumps({"version": 1, "command": command}).encode() + b"\n"
+    with exchange(path, request) as connection:
+        content = bytearray()
+        while not content.endswith(b"\n") and len(content) < MAX_ANSWER_BYTES:
+            chunk = connection.recv(65536)
+            if not chunk:
+                break
+            content += chunk
+    return json.loads(content)["result"]
 
 
 def link_speeds() -> dict[str, int]:
@@ -332,6 +346,8 @@ def observe(
     reading["osds"] = osds
     served = {name: volumed_counters(path) for name, path in asked["volumed_sockets"].items()}
     reading["volumes"] = {name: kinds for name, kinds in served.items() if kinds is not None}
+    disks = {name: disk_counters(path) for name, path in asked["disk_sockets"].items()}
+    reading["disks"] = {name: disk for name, disk in disks.items() if disk is not None}
     return reading
 
 

@@ -61,11 +61,20 @@ class Traffic:
 
 
 @dataclass(frozen=True)
+class DiskTimes:
+    """How long an emulated disk has worked by its model, and how much longer it took."""
+
+    busy_ms: float
+    late_ms: float
+
+
+@dataclass(frozen=True)
 class ProbeReading:
     """What the probe of one host read at one moment.
 
     `osds` are by number, with counts and timed counters by Ceph's own names; `volumes` by name,
-    then by kind of request; `network` by link. None: it could not be read, or was not asked for.
+    then by kind of request; `disks` are emulated ones, called as `devices` are; `network` by link.
+    None: it could not be read, or was not asked for.
     """
 
     at_s: float
@@ -75,6 +84,7 @@ class ProbeReading:
     devices: Mapping[str, BlockTimes] = field(default_factory=dict)
     osds: Mapping[str, Mapping[str, int | Timed]] = field(default_factory=dict)
     volumes: Mapping[str, Mapping[str, Served]] = field(default_factory=dict)
+    disks: Mapping[str, DiskTimes] = field(default_factory=dict)
     network: Mapping[str, Traffic] = field(default_factory=dict)
     osd_round_trips_ms: Mapping[str, float] = field(default_factory=dict)
     cpu: CpuTimes | None = None
@@ -109,6 +119,10 @@ def parse_probe_line(line: str) -> ProbeReading | None:
             },
             osds={name: _parse_osd(counters) for name, counters in content["osds"].items()},
             volumes={name: _parse_served(kinds) for name, kinds in content["volumes"].items()},
+            disks={
+                name: DiskTimes(float(disk["busy_ms"]), float(disk["late_ms"]))
+                for name, disk in content.get("disks", {}).items()
+            },
             network=parse_network(content["network"], speeds),
             osd_round_trips_ms={
                 address: float(took_ms)

@@ -21,6 +21,9 @@ from grampus.bench.layers.use import (
 )
 from grampus.state.matrix_layers import LayerTime, SeriesKind, SeriesPoint, Why
 
+# An emulated disk that works less says nothing of the figures.
+LEAST_BUSY_SHARE = 0.05
+
 Points = Sequence[SeriesPoint]
 
 
@@ -193,6 +196,7 @@ def decide_evidence(
         device=device,
         device_busy_share=_greatest(points, "device", "busy_share"),
         device_limit_share=_greatest(points, "device", "limit_share"),
+        late_disk=_latest_disk(points),
         device_latency_ms=mean_of(_of(points, "device", device), "latency_ms"),
         network_share=_greatest(points, "network", "limit_share"),
         round_trip_ms=mean_of(_of(points, "network"), "osd_round_trip_ms"),
@@ -234,6 +238,17 @@ def _over_subjects(
     means = [mean_of(_of(points, kind, name), metric) for name in sorted(names)]
     known = [mean for mean in means if mean is not None]
     return together(known) if known else None
+
+
+def _latest_disk(points: Points) -> tuple[str, float] | None:
+    """The emulated disk that was latest, of those that worked; None without any."""
+    found: dict[str, float] = {}
+    for name in sorted({point.name for point in points if point.kind == "device"}):
+        of_it = _of(points, "device", name)
+        busy_share, late_share = mean_of(of_it, "model_busy_share"), mean_of(of_it, "late_share")
+        if busy_share is not None and late_share is not None and busy_share >= LEAST_BUSY_SHARE:
+            found[name] = late_share / busy_share
+    return max(found.items(), key=lambda one: one[1], default=None)
 
 
 def _busiest_device(points: Points) -> str | None:

@@ -9,11 +9,13 @@ from pathlib import PurePosixPath
 from grampus.bench.measured_ports import IoDevice
 from grampus.cli.composition.lab import LabSession
 from grampus.cli.composition.session import Session
-from grampus.hosts.media import block_limit
+from grampus.hosts.media import block_limit, disk_model
+from grampus.lab.emulated_disks import disk_socket
 from grampus.lab.model import LabSpec
 from grampus.lab.osd_devices import observe_osd_devices
 from grampus.lab.osd_plans import DeviceSlice, decide_first_osds, decide_set_osds
 from grampus.lab.osd_set import find_osd_sets
+from grampus.lab.osds import osd_directory
 from grampus.sites.model import SiteSpec
 from grampus.state.runs import Setting
 from grampus.volumes.drivers.volumed import control_socket
@@ -53,10 +55,17 @@ class LabDevices:
             IoDevice(
                 *("daemon", osd.daemon, osd.host, osd.device),
                 block_limit(part.media, osd.device, shared_by=part.shared_by),
+                control_socket=self._disk_socket(osd.host, part),
             )
             for osd in observe_osd_devices(spec, self._session.lab_fleet())
             if (part := slices.get(osd.daemon)) is not None
         ]
+
+    def _disk_socket(self, host: str, part: DeviceSlice) -> str | None:
+        if disk_model(part.media) is None:
+            return None
+        found = self._session.lab_fleet().host(host)
+        return str(disk_socket(found, osd_directory(found) / part.file))
 
     def _slices(self, spec: LabSpec) -> dict[str, DeviceSlice]:
         """What each OSD's data stands on, by its daemon: those of sets have media of their own."""

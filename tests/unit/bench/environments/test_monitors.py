@@ -150,8 +150,8 @@ def test_monitors_end_when_what_they_watch_fails():
 def test_a_probe_is_told_of_its_own_host_alone():
     host = SysbenchHost("h1")
     devices = [
-        IoDevice("daemon", "osd-0", "h1", "/dev/loop0"),
-        IoDevice("daemon", "osd-1", "h2", "/dev/loop1"),
+        IoDevice("daemon", "osd-0", "h1", "/dev/loop0", control_socket="/data/disks/0/control"),
+        IoDevice("daemon", "osd-1", "h2", "/dev/loop1", control_socket="/data/disks/0/control"),
         IoDevice(
             *("volume", "db", "h1", "/dev/loop2"),
             control_socket="/data/exports/db/control",
@@ -164,6 +164,7 @@ def test_a_probe_is_told_of_its_own_host_alone():
     asked = json.loads(argv[-1])
     assert asked["devices"] == {"osd-0@h1": "loop0", "db": "loop2", "db log": "loop4"}
     assert asked["volumed_sockets"] == {"db": "/data/exports/db/control"}
+    assert asked["disk_sockets"] == {"osd-0@h1": "/data/disks/0/control"}
     assert asked["machine"]
     assert asked["lasts_s"] > 60
     assert not json.loads(probe_argv(SysbenchHost("h2"), _watch())[-1])["machine"]

@@ -47,6 +47,7 @@ def probe_line(at_s: float, **changed: Any) -> str:
         "memory": MEMORY,
         "osds": {},
         "volumes": {},
+        "disks": {},
         **changed,
     }
     return json.dumps(content)

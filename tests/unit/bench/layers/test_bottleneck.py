@@ -175,6 +175,16 @@ def test_too_little_is_known():
     assert (found.word, found.confidence, len(found.evidence)) == ("unknown", None, 1)
 
 
+@pytest.mark.parametrize(("late", "says"), [(0.0, False), (0.09, False), (0.1, True), (2.5, True)])
+def test_an_emulated_disk_that_is_slower_than_its_model_is_told(late: float, says: bool) -> None:
+    seen = _seen(late_disk=("osd-3@h1", late), times=times_of(("volume", 0.9)))
+    said = describe_passed_limit(seen)
+    assert (said is not None) == says
+    if said is not None:
+        assert said.startswith(f"The emulated disk of osd-3@h1 took {100 * late:.0f} % longer than")
+        assert said in decide_bottleneck(seen).evidence
+
+
 @pytest.mark.parametrize(("share", "passes"), [(None, False), (1.24, False), (1.25, True)])
 def test_what_passes_a_mediums_limit_is_told(share: float | None, passes: bool) -> None:
     seen = _seen(device_limit_share=share, times=times_of(("volume", 0.9)))

@@ -73,6 +73,33 @@ def test_flushes_are_no_writes_of_a_medium():
     assert values["limit_share"] == pytest.approx(100 / 150, rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "busy_share", "late_share"),
+    [
+        ({"busy_ms": 100.0, "late_ms": 5.0}, {"busy_ms": 1900.0, "late_ms": 205.0}, 0.9, 0.1),
+        ({"busy_ms": 100.0, "late_ms": 5.0}, {"busy_ms": 90.0, "late_ms": 0.0}, None, None),
+        (None, {"busy_ms": 1900.0, "late_ms": 205.0}, None, None),
+        ({"busy_ms": 100.0, "late_ms": 5.0}, None, None, None),
+    ],
+)
+def test_an_emulated_disk_says_how_late_it_was(
+    first: dict[str, float] | None,
+    last: dict[str, float] | None,
+    busy_share: float | None,
+    late_share: float | None,
+):
+    lines = [
+        probe_line(
+            at_s,
+            devices={"osd-0@h1": block_stat()},
+            disks={} if disk is None else {"osd-0@h1": disk},
+        )
+        for at_s, disk in ((100.0, first), (102.0, last))
+    ]
+    values = _of(decide_probe_points("h1", _readings(*lines), SUBJECTS), "device")["osd-0@h1"]
+    assert (values.get("model_busy_share"), values.get("late_share")) == (busy_share, late_share)
+
+
 def test_a_volume_has_its_flushes_and_what_volumed_says():
     values = _of(
         _made_probe(
@@ -297,4 +324,8 @@ def test_clients_tell_of_their_seconds():
 def test_a_metric_that_no_kind_has_is_refused():
     with pytest.raises(ValueError, match="speed is not a metric of osd"):
         SeriesPoint(at_s=1, kind="osd", name="osd.0", values={"speed": 1})
-    assert set(METRICS["volume"]) > set(METRICS["device"]) - {"limit_share"}
+    assert set(METRICS["volume"]) > set(METRICS["device"]) - {
+        "limit_share",
+        "model_busy_share",
+        "late_share",
+    }

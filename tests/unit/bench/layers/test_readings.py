@@ -8,6 +8,7 @@ from grampus.bench.layers.readings import (
     BINLOG_FILES,
     LOG_FILES,
     STATUS_VARIABLES,
+    DiskTimes,
     Served,
     Timed,
     Traffic,
@@ -32,6 +33,7 @@ def test_a_line_of_the_probe_is_read():
             devices={"osd-0@h1": block_stat(reads=3, busy_ms=7)},
             osds={"0": {"op_w": 4, "op_w_latency": {"avgcount": 4, "sum": 0.5, "avgtime": 0.1}}},
             volumes={"v": {"write": {"in_flight": 1, "count": 9, "sum_us": 900.0}}},
+            disks={"osd-0@h1": {"busy_ms": 900.5, "late_ms": 10}},
             network=NET.format(received=10, sent=20),
             link_speeds={"eth0": 1000},
             stat=STAT.format(busy=100, idle=50, waiting=25, stolen=0),
@@ -44,6 +46,7 @@ def test_a_line_of_the_probe_is_read():
     assert reading.devices["osd-0@h1"].reads == 3
     assert reading.osds == {"0": {"op_w": 4, "op_w_latency": Timed(4, 0.5)}}
     assert reading.volumes == {"v": {"write": Served(1, 9, 900.0)}}
+    assert reading.disks == {"osd-0@h1": DiskTimes(900.5, 10.0)}
     assert reading.network == {"eth0": Traffic(10, 20, 125e6)}
     assert reading.cpu is not None
     assert (reading.cpu.busy_ticks, reading.cpu.total_ticks, reading.cpu.cores) == (100, 175, 2)

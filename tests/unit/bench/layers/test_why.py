@@ -53,6 +53,26 @@ def _made(busy: float = 0.95) -> list[SeriesPoint]:
     return points
 
 
+@pytest.mark.parametrize(
+    ("busy_share", "late_share", "told"),
+    [(0.8, 0.2, True), (0.8, 0.05, False), (0.04, 0.04, False)],
+)
+def test_the_emulated_disk_that_is_latest_is_told(
+    busy_share: float, late_share: float, told: bool
+) -> None:
+    points = [
+        *_made(),
+        *(
+            _point(100.0 + n, "device", f"osd-{disk}@h3", model_busy_share=busy, late_share=late)
+            for n in range(1, 11)
+            for disk, busy, late in ((5, busy_share, late_share), (6, 0.9, 0.01))
+        ),
+    ]
+    why = decide_why(points, SUBJECTS, SPAN, None, busy_threads=7.5, operations_per_s=400.0)
+    late = "The emulated disk of osd-5@h3 took 25 % longer than its model says"
+    assert ((why.passed_limit or "").startswith(late), why.passed_limit is None) == (told, not told)
+
+
 def test_only_what_was_measured_decides():
     why = decide_why(
         _made(), SUBJECTS, SPAN, None, ["A gap."], busy_threads=7.5, operations_per_s=400.0
