@@ -132,8 +132,9 @@ def _say_times(times: Sequence[LayerTime]) -> list[str]:
         return []
     first, *others = times
     name = LAYER_NAMES[first.layer]
+    verb = "take" if first.layer == "osd-device" else "takes"  # the only name in the plural
     said = [
-        f"{name[0].upper()}{name[1:]} takes {_percent(first.share)} of an operation's time"
+        f"{name[0].upper()}{name[1:]} {verb} {_percent(first.share)} of an operation's time"
         f"{_say_ms(first)}."
     ]
     following = [

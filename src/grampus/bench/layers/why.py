@@ -171,6 +171,7 @@ def decide_evidence(
     }
     volumes = [point for point in points if point.kind == "volume"]
     device = _busiest_device(points)
+    of_device = _of(points, "device", device)
     logs = [
         share
         for metric in ("log_busy_share", "binlog_busy_share")
@@ -194,10 +195,10 @@ def decide_evidence(
         osd_write_ms=mean_of(_of(points, "osd"), "write_ms"),
         osd_read_ms=mean_of(_of(points, "osd"), "read_ms"),
         device=device,
-        device_busy_share=_greatest(points, "device", "busy_share"),
-        device_limit_share=_greatest(points, "device", "limit_share"),
+        device_busy_share=mean_of(of_device, "busy_share"),
+        device_limit_share=mean_of(of_device, "limit_share"),
         late_disk=_latest_disk(points),
-        device_latency_ms=mean_of(_of(points, "device", device), "latency_ms"),
+        device_latency_ms=mean_of(of_device, "latency_ms"),
         network_share=_greatest(points, "network", "limit_share"),
         round_trip_ms=mean_of(_of(points, "network"), "osd_round_trip_ms"),
         throttled_hosts=throttled_hosts(points),

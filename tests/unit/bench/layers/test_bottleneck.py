@@ -13,7 +13,7 @@ from grampus.bench.layers.bottleneck import (
     describe_passed_limit,
 )
 from grampus.bench.layers.confidence import grade
-from grampus.state.matrix_layers import LAYERS, Layer, LayerTime
+from grampus.state.matrix_layers import LAYER_NAMES, LAYERS, Layer, LayerTime
 
 SEEN: dict[str, Any] = {
     "machine_share": 0.3,
@@ -50,7 +50,10 @@ def test_the_layer_that_adds_most_is_named(layer: Layer):
     other: Layer = "volume" if layer != "volume" else "network"
     found = decide_bottleneck(_seen(times=times_of((layer, 0.7), (other, 0.2))))
     assert (found.word, found.confidence) == (layer, "high")
-    assert "takes 70 % of an operation's time: 14 of 20 ms." in found.evidence[0]
+    name = LAYER_NAMES[layer]
+    verb = "take" if name.split()[1] == "devices" else "takes"
+    said = f"{name[0].upper()}{name[1:]} {verb} 70 % of an operation's time: 14 of 20 ms."
+    assert found.evidence[0] == said
     assert found.evidence[1].startswith("Next: ")
     assert found.evidence[1].endswith(" 20 %.")
 

@@ -73,6 +73,20 @@ def test_the_emulated_disk_that_is_latest_is_told(
     assert ((why.passed_limit or "").startswith(late), why.passed_limit is None) == (told, not told)
 
 
+def test_figures_of_a_device_are_those_of_the_one_that_is_named():
+    points = [
+        _point(100.0 + n, "device", name, **values)
+        for n in range(1, 11)
+        for name, values in (
+            ("osd-0@h1", {"busy_share": 0.1, "limit_share": 0.02, "latency_ms": 1.0}),
+            ("osd-3@h1", {"busy_share": 0.99, "latency_ms": 22.0}),  # nothing limits it
+        )
+    ]
+    evidence = decide_evidence(points, SUBJECTS, None)
+    assert (evidence.device, evidence.device_busy_share) == ("osd-3@h1", pytest.approx(0.99))
+    assert (evidence.device_limit_share, evidence.device_latency_ms) == (None, 22.0)
+
+
 def test_only_what_was_measured_decides():
     why = decide_why(
         _made(), SUBJECTS, SPAN, None, ["A gap."], busy_threads=7.5, operations_per_s=400.0
