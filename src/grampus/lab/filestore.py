@@ -18,18 +18,6 @@ from grampus.hosts.port import Bind, Host
 JOURNAL_BYTES = 1 * GIB
 # An inode holds an object's attributes too. Source: Ceph's default of `osd mkfs options xfs`.
 _INODE_BYTES = 2048
-# Data are written back by the OSD itself, from the first write on, and no more of it waits than a
-# disk's queue holds. Ceph would leave up to 500 writes to its sync every 5 s and let 5,000 wait,
-# which the kernel carries out outside of the OSD's control group where that is of version 1: past
-# the limits that are the device's media. Limits as such: Ceph documentation, "OSD Throttles".
-FILESTORE_OPTIONS = (
-    *("--filestore-wbthrottle-xfs-ios-start-flusher", "1"),
-    *("--filestore-wbthrottle-xfs-bytes-start-flusher", "1"),
-    *("--filestore-wbthrottle-xfs-inodes-start-flusher", "1"),
-    *("--filestore-wbthrottle-xfs-ios-hard-limit", "32"),
-    *("--filestore-wbthrottle-xfs-bytes-hard-limit", str(32 * MIB)),
-    *("--filestore-wbthrottle-xfs-inodes-hard-limit", "32"),
-)
 
 
 def filestore_directory(host: Host, osd_id: int) -> PurePosixPath:

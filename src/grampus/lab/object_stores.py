@@ -14,7 +14,6 @@ from grampus.core.errors import GrampusError
 from grampus.hosts.port import Bind, Host
 from grampus.hosts.presence import is_there
 from grampus.lab.filestore import (
-    FILESTORE_OPTIONS,
     ensure_filestore_mounted,
     ensure_filestore_unmounted,
     filestore_bind,
@@ -49,7 +48,7 @@ class OsdPlace:
 
 
 class ObjectStore(Protocol):
-    """All but `arguments` and `binds` change the host, and may be repeated from any state.
+    """All but `binds` change the host, and may be repeated from any state.
 
     The OSD does not run, or is left alone.
     """
@@ -60,10 +59,6 @@ class ObjectStore(Protocol):
 
     def ensure_ready(self, host: Host, place: OsdPlace) -> None:
         """What each start of the daemon needs, also after a reboot: links, mounts."""
-        ...
-
-    def arguments(self, place: OsdPlace, /) -> tuple[str, ...]:
-        """Arguments of `ceph-osd` beside those of every OSD."""
         ...
 
     def binds(self, host: Host, place: OsdPlace, /) -> tuple[Bind, ...]:
@@ -114,9 +109,6 @@ class BlueStore:
         if place.wal_db_device is not None:
             _link(host, place.directory / "block.db", place.wal_db_device)
 
-    def arguments(self, _place: OsdPlace, /) -> tuple[str, ...]:
-        return ()
-
     def binds(self, _host: Host, _place: OsdPlace, /) -> tuple[Bind, ...]:
         return ()
 
@@ -154,9 +146,6 @@ class FileStore:
         ensure_filestore_mounted(
             host, place.osd_id, place.device, journal_device=place.wal_db_device
         )
-
-    def arguments(self, _place: OsdPlace, /) -> tuple[str, ...]:
-        return FILESTORE_OPTIONS
 
     def binds(self, host: Host, place: OsdPlace, /) -> tuple[Bind, ...]:
         return (filestore_bind(host, place.osd_id),)

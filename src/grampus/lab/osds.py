@@ -189,10 +189,7 @@ class LabOsds:
                 host.data_dir,
                 cpus=plan.cpus,
                 thread_cache_mib=plan.thread_cache_mib,
-                arguments=(
-                    *(() if location is None else ("--crush-location", location)),
-                    *store.arguments(place),
-                ),
+                arguments=() if location is None else ("--crush-location", location),
                 binds=store.binds(host, place),
             )
         )

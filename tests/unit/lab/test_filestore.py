@@ -154,6 +154,7 @@ def test_a_set_on_filestore_beside_first_osds_on_bluestore(world: FilestoreWorld
     )
     assert len(first.binds) == len(one.binds) - 1
     assert [block.write_iops for block in one.limits.block] == [None]
+    assert not [word for word in one.argv if "filestore" in word], "not Ceph's own settings"
 
 
 def test_its_key_is_in_a_private_file_and_on_no_command_line(world: FilestoreWorld) -> None:

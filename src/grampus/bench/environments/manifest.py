@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from configparser import ConfigParser
+from configparser import Error as ConfigParserError
 from typing import Any
 
 from grampus.bench.environments.osd_needs import OWN
@@ -18,6 +20,8 @@ _OF_CELLS = ("pool", "copies")
 _OF_OSDS = "media"
 # Options of mgr modules can hold passwords and keys: nothing of them is worth that.
 _SECRET_WORDS = ("key", "secret", "password", "passwd", "token", "cert")
+# Of names of options in ceph.conf that say where something is, or which cluster it is.
+_PLACE_WORDS = ("fsid", "host", "initial members", "network", "dir")
 
 
 def describe_components(versions: Mapping[str, Sequence[str]]) -> list[Setting]:
@@ -52,6 +56,24 @@ def describe_configuration(dump: Sequence[Mapping[str, Any]]) -> list[Setting]:
             Setting(group="Ceph configuration", name=f"{where}: {name}", value=str(value))
         )
     return settings
+
+
+def describe_conf(text: str) -> list[Setting]:
+    """What ceph.conf sets that is not Ceph's default; left out is what only says where things are.
+
+    Raises nothing: of a text that is none, nothing is known.
+    """
+    conf = ConfigParser(interpolation=None, strict=False)
+    try:
+        conf.read_string(text)
+    except ConfigParserError:
+        return []
+    return [
+        Setting(group="Ceph configuration", name=f"ceph.conf: {section}: {name}", value=value)
+        for section in conf.sections()
+        for name, value in conf.items(section)
+        if not any(word in name for word in (*_SECRET_WORDS, *_PLACE_WORDS))
+    ]
 
 
 def describe_osds(points: Iterable[Point]) -> Setting:

@@ -16,6 +16,7 @@ from grampus.bench.environments.layouts import describe_layout
 from grampus.bench.environments.manifest import (
     decide_media,
     describe_components,
+    describe_conf,
     describe_configuration,
     describe_copies,
     describe_medium,
@@ -144,6 +145,7 @@ class LabMatrixFacts:
             describe_program(observe_commit(INSTALLATION.data), is_cgroup_v2=is_cgroup_v2()),
             [describe_osds(points), describe_copies(points), describe_layout(spec.other_hosts)],
             [describe_medium(media) for media in decide_media(points)],
+            describe_conf(host.read_file(host.data_dir / "etc-ceph" / "ceph.conf") or ""),
             describe_configuration(session.cluster().query("config", "dump")),
         )
         return list(found)

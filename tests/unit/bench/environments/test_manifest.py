@@ -9,6 +9,7 @@ import pytest
 from grampus.bench.environments.manifest import (
     decide_media,
     describe_components,
+    describe_conf,
     describe_configuration,
     describe_copies,
     describe_medium,
@@ -49,6 +50,24 @@ def test_the_configuration_that_was_set():
 )
 def test_what_may_be_a_secret_is_left_out(name: str):
     assert describe_configuration([{"section": "mgr", "name": name, "value": "x"}]) == []
+
+
+def test_what_ceph_conf_sets_is_recorded_without_places_and_secrets():
+    text = (
+        "[global]\nfsid = 1\nmon host = [v2:10.0.0.1]\npublic network = 10.0.0.0/16\n"
+        "osd class dir = /usr/lib\nosd heartbeat grace = 10\nmon lease = 2\n"
+        "[client]\nkeyring = /etc/x\nrbd cache = false\n"
+    )
+    assert [(one.group, one.name, one.value) for one in describe_conf(text)] == [
+        ("Ceph configuration", "ceph.conf: global: osd heartbeat grace", "10"),
+        ("Ceph configuration", "ceph.conf: global: mon lease", "2"),
+        ("Ceph configuration", "ceph.conf: client: rbd cache", "false"),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "no section", "[global", "[global]\n= 1"])
+def test_of_a_ceph_conf_that_is_none_nothing_is_known(text: str):
+    assert describe_conf(text) == []
 
 
 @pytest.mark.parametrize(
