@@ -66,7 +66,11 @@ def compare_workload(workload: WorkloadResult) -> RunComparison:
         tps=decide_ratio(ceph.tps, local.tps),
         qps=decide_ratio(ceph.qps, local.qps),
         latency_avg=_latency_ratio(ceph.latency_avg_ms, local.latency_avg_ms),
-        latency_p99=_latency_ratio(ceph.latency_p99_ms, local.latency_p99_ms),
+        latency_p99=(
+            None
+            if ceph.shown_p99_ms is None or local.shown_p99_ms is None
+            else _latency_ratio(ceph.shown_p99_ms, local.shown_p99_ms)
+        ),
         latency_max=_latency_ratio(ceph.latency_max_ms, local.latency_max_ms),
     )
 

@@ -326,7 +326,7 @@ def _result_cells(workload: WorkloadResult, arm: ArmName) -> tuple[str, ...]:
         format_number(result.tps),
         format_number(result.qps),
         format_number(result.latency_avg_ms),
-        format_number(result.latency_p99_ms),
+        format_number(result.shown_p99_ms),
         format_number(result.latency_max_ms),
         f"{result.transactions:,}",
         f"{result.errors:,}",

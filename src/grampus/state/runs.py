@@ -40,6 +40,10 @@ class Frozen(Model):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+# Ten of them are slower than their 99th percentile.
+LEAST_FOR_P99 = 1000
+
+
 class OltpResult(Frozen):
     """What one workload reached on one arm, over the whole measuring time (no warm-up)."""
 
@@ -54,6 +58,11 @@ class OltpResult(Frozen):
     started_at_s: float = Field(description="start of the measuring time, Unix time")
     ended_at_s: float
     tps_cov: float = Field(description="coefficient of variation of TPS over the seconds")
+
+    @property
+    def shown_p99_ms(self) -> float | None:
+        """The 99th percentile, unless too few transactions were slower for it to mean anything."""
+        return self.latency_p99_ms if self.transactions >= LEAST_FOR_P99 else None
 
 
 class WorkloadResult(Frozen):

@@ -116,6 +116,9 @@ def test_live_state_for_people() -> None:
             "write": KindStatistics(
                 operations=10, bytes=40960, errors=2, in_flight=3, p50_us=900.2, p99_us=4100.7
             ),
+            "read": KindStatistics(
+                operations=1000, bytes=4096000, errors=0, in_flight=0, p50_us=900.2, p99_us=4100.7
+            ),
             "write_zeroes": KindStatistics(
                 operations=0, bytes=0, errors=0, in_flight=0, p50_us=None, p99_us=None
             ),
@@ -125,7 +128,8 @@ def test_live_state_for_people() -> None:
         "state": "stalled (the cluster does not answer)",
         "in flight": "3, oldest 7 s",
         "transport reason": "the kernel offers it",
-        "write": "10 of 40 KiB in all, p50 900 us, p99 4101 us, 2 errors",
+        "write": "10 of 40 KiB in all, p50 900 us, 2 errors",
+        "read": "1000 of 3.9 MiB in all, p50 900 us, p99 4101 us",
     }
     assert details_of_live(None) == {}
     assert json.loads(live.model_dump_json())["kinds"]["write"]["p99_us"] == 4100.7

@@ -185,3 +185,8 @@ def test_fields_outside_the_schema_are_refused(model: type, changed: dict[str, o
 def test_values_cannot_be_changed():
     with pytest.raises(ValidationError):
         sample(1.0).tps = 2.0
+
+
+@pytest.mark.parametrize(("tps", "shown_ms"), [(60.0, None), (66.7, 20.25)])
+def test_a_percentile_of_few_transactions_is_not_shown(tps: float, shown_ms: float | None) -> None:
+    assert result(tps).shown_p99_ms == shown_ms
