@@ -36,6 +36,16 @@ server.serve_forever()
 """
 
 
+# Not before the load: it would not have begun then.
+END_UNDER_LOAD = """
+import pathlib, sys, time
+print("started", flush=True)
+while not pathlib.Path(sys.argv[1]).exists():
+    time.sleep(0.01)
+print("No MON answers.")
+"""
+
+
 def test_it_runs_and_is_asked_for_its_metrics_for_as_long_as_the_load_lasts(
     tmp_path: Path,
 ) -> None:
@@ -63,10 +73,11 @@ def test_one_that_does_not_begin_is_an_error(program: str, said: str) -> None:
 
 
 def test_one_that_ends_under_the_load_spoils_it(tmp_path: Path) -> None:
-    program = "print('started', flush=True); print('No MON answers.')"
-    argv = (sys.executable, "-c", program, str(tmp_path))
+    load = tmp_path / "load"
+    argv = (sys.executable, "-c", END_UNDER_LOAD, str(load))
 
     def has_ended() -> bool:
+        load.touch()
         # Of a process that has ended the kernel keeps no command line.
         found = subprocess.run(["pgrep", "--full", str(tmp_path)], capture_output=True, check=False)
         return not found.stdout
