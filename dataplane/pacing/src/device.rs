@@ -178,7 +178,7 @@ impl Drop for PacedDevice {
         self.shared.pace_changed.notify_all();
         let Some(server) = self.server.take() else { return };
         if server.thread().id() == thread::current().id() {
-            // The last user let go of the device with an answer: the thread ends after this.
+            // The last user dropped the device with an answer: the thread ends after this.
             return;
         }
         if server.join().is_err() {

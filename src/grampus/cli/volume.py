@@ -38,7 +38,7 @@ from grampus.cli.work import work_on_volumes
 from grampus.core.clock import format_duration
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.names import require_name
-from grampus.core.units import format_bytes, parse_bytes
+from grampus.core.units import LEAST_FOR_P99, format_bytes, parse_bytes
 from grampus.volumes.encrypting import MasterKeyUse
 from grampus.volumes.fencing import FenceOrder
 from grampus.volumes.live import LiveVolume
@@ -447,8 +447,7 @@ def details_of_live(live: LiveVolume | None) -> dict[str, str]:
     for name, kind in live.kinds.items():
         if kind.operations and kind.p50_us is not None and kind.p99_us is not None:
             errors = f", {kind.errors} errors" if kind.errors else ""
-            # Ten of so many are slower: of fewer, it would be about the slowest one.
-            is_known = kind.operations >= _LEAST_FOR_P99
+            is_known = kind.operations >= LEAST_FOR_P99
             p99 = f", p99 {kind.p99_us:.0f} us" if is_known else ""
             pairs[name.replace("_", " ")] = (
                 f"{kind.operations} of {format_bytes(kind.bytes)} in all, "
@@ -499,7 +498,6 @@ def _holds_database(session: Session, name: str) -> bool:
     return True
 
 
-_LEAST_FOR_P99 = 1000
 _LOG_STATES = {
     "current": "can have commits that the cluster lacks",
     "drained": "the image has all its data",

@@ -61,7 +61,7 @@ def osd_spec(
     arguments: tuple[str, ...] = (),
     binds: tuple[Bind, ...] = (),
 ) -> DaemonSpec:
-    """The OSD with that id, on block devices; `blocks` limit them, or what is below, as media."""
+    """The OSD with that id, on block devices; `blocks` limit them as media."""
     return DaemonSpec(
         name=osd_daemon(osd_id),
         argv=("ceph-osd", *_FOREGROUND, "--id", str(osd_id), *arguments),

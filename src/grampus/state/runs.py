@@ -24,6 +24,7 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from grampus.core.models import Model
+from grampus.core.units import LEAST_FOR_P99
 from grampus.state.home import write_atomically
 from grampus.state.run_directories import RunDirectories
 
@@ -38,10 +39,6 @@ class Frozen(Model):
     """An immutable value that refuses unknown fields, so that a schema change is noticed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-# Ten of them are slower than their 99th percentile.
-LEAST_FOR_P99 = 1000
 
 
 class OltpResult(Frozen):

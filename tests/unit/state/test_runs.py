@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from grampus.bench.latency.histogram import MIN_BEYOND
 from grampus.core.errors import NotFoundError
+from grampus.core.units import LEAST_FOR_P99
 from grampus.state.runs import (
     RUN_SCHEMA_VERSION,
     OltpResult,
@@ -190,3 +192,7 @@ def test_values_cannot_be_changed():
 @pytest.mark.parametrize(("tps", "shown_ms"), [(60.0, None), (66.7, 20.25)])
 def test_a_percentile_of_few_transactions_is_not_shown(tps: float, shown_ms: float | None) -> None:
     assert result(tps).shown_p99_ms == shown_ms
+
+
+def test_as_many_are_beyond_it_as_beyond_any_percentile_that_is_shown() -> None:
+    assert LEAST_FOR_P99 == 100 * MIN_BEYOND
