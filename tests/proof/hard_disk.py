@@ -13,7 +13,6 @@ import os
 import random
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -25,13 +24,12 @@ from grampus.core.installation import find_volumed
 from grampus.core.units import KIB, MIB, format_bytes
 from grampus.hosts.media import HARD_DISK, DiskModel
 from tests.system.command_line import CHECKOUT
+from tests.system.machine import memory_directory
 
 DEVIATION = 0.1
 DISK_BYTES = 2048 * MIB
 LASTS_S = 1.5
 ATTEMPTS = 5
-_MEMORY = Path("/dev/shm")
-
 
 Direction = Literal["read", "write"]
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
@@ -90,7 +88,7 @@ class EmulatedDisk:
 def emulated_disk(model: DiskModel = HARD_DISK) -> Iterator[EmulatedDisk]:
     """A block device that takes the time of `model`, over a file in memory. Needs root."""
     with contextlib.ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=_MEMORY)))
+        directory = stack.enter_context(memory_directory())
         file, served, socket = (directory / name for name in ("file", "disk", "control"))
         with file.open("wb") as made:
             made.truncate(DISK_BYTES)

@@ -7,9 +7,11 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +26,8 @@ _TAG = re.compile(r"(?:\bgr-|\bgrampus[-/])([0-9a-f]{5})(?![0-9a-z])")
 _PLACE = re.compile(r"(/[^\s\"]*)/(labs|clusters)/([^/\s\"]+)")
 # Is built for whichever lab wants it first.
 _BUILDING = re.compile(r"/images/\.(?:building|removing)-")
+# Directories of tests: pytest's, and those that `memory_directory` makes in memory.
+_OF_TESTS = re.compile(r"/pytest-of-[^/\s]+/|/grampus-test-")
 # What the first lab of this machine makes and the last one removes.
 _OF_ALL_LABS = re.compile(r"/run/netns|/run/grampus/made-run-netns|/sys/fs/cgroup/(.*/)?grampus")
 
@@ -34,6 +38,13 @@ class Thing:
 
     name: str
     clue: str
+
+
+@contextmanager
+def memory_directory() -> Iterator[Path]:
+    """A new directory in memory; inventories know that what is in it is a test's, not a lab's."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="grampus-test-") as made:
+        yield Path(made)
 
 
 def wait_for(
@@ -60,6 +71,8 @@ def owner_of(clue: str) -> str | None:
     tag = _TAG.search(clue)
     if tag is not None:
         return tag[1]
+    if _OF_TESTS.search(clue):
+        return "a test"
     return "an image" if _BUILDING.search(clue) else None
 
 

@@ -19,6 +19,7 @@ from tests.system.machine import (
 HOME = "/srv/grampus"
 MAIN = lab_tag(Home(Path(HOME)), "main")
 OTHER = "0a1b2"
+OF_TEST = "/tmp/pytest-of-root/pytest-7/test_labs0/home"
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,11 @@ OTHER = "0a1b2"
         (f"{HOME}/clusters/5e2f/volumes/x", "cluster 5e2f"),
         (f"{HOME}/images/.building-sid-0123456789ab-77/root/proc", "an image"),
         (f"grampus/{OTHER}/volume-shop /image", OTHER),
+        ("/dev/shm/grampus-test-k3x9/disk", "a test"),
+        ("/dev/shm/grampus-test-k3x9/disk /disk", "a test"),
+        ("/tmp/pytest-of-root/pytest-7/test_unmounts0/disk", "a test"),
+        ("/tmp/pytest-of-root/pytest-7/test_unmounts0/mounted", "a test"),
+        (f"{OF_TEST}/labs/main/hosts/h1/data/osd/0.img", lab_tag(Home(Path(OF_TEST)), "main")),
         (f"gr-{OTHER}", OTHER),
         (f"gr-{OTHER}-h3", OTHER),
         (f"grampus-{OTHER}-h1", OTHER),
@@ -87,6 +93,7 @@ def dead(device: str, file: str = "/") -> AttachedLoop:
     ("loop", "owner"),
     [
         (AttachedLoop("/dev/loop7", "/osd/0.img", f"grampus/{OTHER}/osd-0", (8, 1)), OTHER),
+        (AttachedLoop("/dev/loop7", "/disk", "/dev/shm/grampus-test-k3x9/disk", (8, 1)), "a test"),
         (dead("/dev/loop7"), MAIN),
         (dead("/dev/loop6"), None),
     ],
