@@ -33,6 +33,8 @@ pub struct FileDevice<F = File> {
     /// One flush at a time: the kernel reports a lost page to one caller only, and another
     /// that flushes alongside would be told all is well.
     flushing: Mutex<()>,
+    /// Whether a flush waits until what was written is durable.
+    syncs: bool,
 }
 
 impl FileDevice {
@@ -59,7 +61,20 @@ impl<F: PositionedFile> FileDevice<F> {
     pub fn over(file: F, block_size: BlockSize) -> Result<Self, OpenError> {
         let size_bytes = file.length_bytes().map_err(OpenError::Length)?;
         let geometry = Geometry::new(size_bytes, block_size)?;
-        Ok(Self { file, geometry, failed: AtomicBool::new(false), flushing: Mutex::new(()) })
+        Ok(Self {
+            file,
+            geometry,
+            failed: AtomicBool::new(false),
+            flushing: Mutex::new(()),
+            syncs: true,
+        })
+    }
+
+    /// The same device, which answers a flush at once. What was written is in the kernel's memory:
+    /// the end of this process loses none of it, a crash of the machine may.
+    #[must_use]
+    pub fn without_syncs(self) -> Self {
+        Self { syncs: false, ..self }
     }
 
     /// Refuse to go on with a device that has lost data.
@@ -159,6 +174,9 @@ impl<F: PositionedFile> Medium for FileDevice<F> {
     fn flush(&self) -> Result<(), DeviceError> {
         let _alone = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         self.require_whole()?;
+        if !self.syncs {
+            return Ok(());
+        }
         self.file.sync_data().map_err(|source| {
             self.failed.store(true, Ordering::Release);
             cannot("flush", source)

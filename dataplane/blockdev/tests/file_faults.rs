@@ -176,6 +176,19 @@ fn only_a_flush_and_fua_sync_and_only_after_the_write() {
 }
 
 #[test]
+fn without_syncs_a_flush_and_fua_never_sync_but_still_see_lost_data() {
+    let file = Shared::new(Errno::OPNOTSUPP);
+    let device = file.device().without_syncs();
+    for request in [write(vec![1; 9], 0, Durability::Fua), Request::Flush] {
+        execute(&device, request).result.expect("done");
+    }
+    assert_eq!(file.calls_made(), ["write"]);
+    file.0.file.set_len(4096).expect("truncated");
+    let result = execute(&device, Request::Flush).result;
+    assert!(matches!(result, Err(DeviceError::Truncated { .. })), "{result:?}");
+}
+
+#[test]
 fn after_a_failed_flush_nothing_is_reported_durable_again() {
     for first in [Request::Flush, write(vec![1; 9], 0, Durability::Fua)] {
         let file = Shared::new(Errno::OPNOTSUPP);

@@ -12,9 +12,15 @@ use grampus_blockdev::Request;
 
 use crate::model::DiskModel;
 
-/// How often younger requests may be served before one that waits. A stream that goes on and on
-/// would otherwise keep all others waiting for ever.
-pub(crate) const MAX_PASSED_OVER: u32 = 32;
+/// Who waits longer is next once [`BATCH`] others were served. A stream that goes on and on would
+/// otherwise keep all others waiting for ever. As `read_expire` of Linux's mq-deadline, the scheduler
+/// of disks with an arm.
+pub(crate) const DEADLINE: Duration = Duration::from_millis(500);
+
+/// So many requests are served on the way of the arm before it turns to one that waits too long.
+/// Without it, a disk with more to do than it can would have no order any more, only ages. As
+/// `fifo_batch` of mq-deadline.
+pub(crate) const BATCH: u32 = 16;
 
 /// What the way of a request to the emulated disk takes (loop device, FUSE, threads that wake) is
 /// not the disk's time: a request counts as if it had arrived that much earlier. So who sends one
@@ -48,8 +54,20 @@ impl Work {
         }
     }
 
-    fn begins_at(&self, position: Option<u64>) -> bool {
-        matches!(self, Self::Transfer(range) if Some(range.start) == position)
+    /// How far ahead of `position` it begins; None for what begins behind it, or nowhere.
+    fn ahead_of(&self, position: Option<u64>) -> Option<u64> {
+        match self {
+            Self::Transfer(range) => range.start.checked_sub(position?),
+            Self::Command => None,
+        }
+    }
+
+    /// Where it begins, if anywhere.
+    fn start(&self) -> Option<u64> {
+        match self {
+            Self::Transfer(range) => Some(range.start),
+            Self::Command => None,
+        }
     }
 }
 
@@ -76,7 +94,6 @@ struct Waiting<T> {
     token: T,
     work: Work,
     arrived: Duration,
-    passed_over: u32,
 }
 
 /// The requests that wait for the disk's one arm, and where it is.
@@ -91,12 +108,14 @@ pub(crate) struct Arm<T> {
     /// Where the last transfer ended; None before the first one.
     position: Option<u64>,
     free_at: Duration,
+    /// How many requests were served since the arm last turned to the oldest because of its age.
+    in_batch: u32,
 }
 
 impl<T> Arm<T> {
     /// An arm that is anywhere, free at `now`.
     pub(crate) fn new(model: DiskModel, now: Duration) -> Self {
-        Self { model, waiting: VecDeque::new(), position: None, free_at: now }
+        Self { model, waiting: VecDeque::new(), position: None, free_at: now, in_batch: 0 }
     }
 
     /// How many requests wait.
@@ -112,15 +131,14 @@ impl<T> Arm<T> {
 
     /// A request arrived.
     pub(crate) fn add(&mut self, token: T, work: Work, arrived: Duration) {
-        self.waiting.push_back(Waiting { token, work, arrived, passed_over: 0 });
+        self.waiting.push_back(Waiting { token, work, arrived });
     }
 
     /// Turn to the next request; None when none waits.
     pub(crate) fn take(&mut self) -> Option<Service<T>> {
-        let index = self.choose()?;
-        for older in self.waiting.iter_mut().take(index) {
-            older.passed_over += 1;
-        }
+        let is_due = self.in_batch >= BATCH && self.is_late()?;
+        self.in_batch = if is_due { 0 } else { self.in_batch.saturating_add(1) };
+        let index = if is_due { 0 } else { self.choose()? };
         let Waiting { token, work, arrived, .. } = self.waiting.remove(index)?;
         let start = self.free_at.max(arrived.saturating_sub(CREDIT));
         let end = start.saturating_add(self.time_for(&work));
@@ -142,15 +160,21 @@ impl<T> Arm<T> {
         self.free_at = now;
     }
 
-    /// The place in the queue of the oldest request that goes on where the arm is, else of the oldest
-    /// one.
+    /// Whether the oldest request waits longer than [`DEADLINE`]; None when none waits.
+    fn is_late(&self) -> Option<bool> {
+        let waits = self.free_at.saturating_sub(self.waiting.front()?.arrived);
+        Some(waits >= DEADLINE)
+    }
+
+    /// The place in the queue of the next request on the way of the arm: what needs no way, then what
+    /// begins nearest ahead, then what begins nearest to the start of the disk. Of equals the oldest.
     fn choose(&self) -> Option<usize> {
-        // Who is older was passed over at least as often: the others are within the bound too.
-        if self.waiting.front()?.passed_over >= MAX_PASSED_OVER {
-            return Some(0);
-        }
-        let goes_on = |waiting: &Waiting<T>| waiting.work.begins_at(self.position);
-        Some(self.waiting.iter().position(goes_on).unwrap_or(0))
+        let key = |(_, waiting): &(usize, &Waiting<T>)| {
+            let start = waiting.work.start();
+            let is_behind = start.is_some() && waiting.work.ahead_of(self.position).is_none();
+            (is_behind, start)
+        };
+        self.waiting.iter().enumerate().min_by_key(key).map(|(index, _)| index)
     }
 
     fn time_for(&self, work: &Work) -> Duration {
@@ -158,7 +182,9 @@ impl<T> Arm<T> {
         match work {
             Work::Command => command,
             Work::Transfer(range) => {
-                let way = if work.begins_at(self.position) { Duration::ZERO } else { position };
+                // What lies ahead may pass under the head unread, where that is the shorter way.
+                let passing = work.ahead_of(self.position).map(|gap| self.model.transfer(gap));
+                let way = passing.map_or(position, |passing| passing.min(position));
                 let bytes = range.end.saturating_sub(range.start);
                 command.saturating_add(way).saturating_add(self.model.transfer(bytes))
             }

@@ -16,7 +16,7 @@ const MAX_TIME_US: u64 = 1_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskModel {
     /// To begin at another place than where the last request ended: the arm's way, and half a turn of
-    /// the disk.
+    /// the disk. The most that it takes: what is near ahead comes by in less.
     pub position: Duration,
     /// What each request costs, wherever it is and however short.
     pub command: Duration,

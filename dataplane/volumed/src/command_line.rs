@@ -76,6 +76,10 @@ pub struct ServeArguments {
     #[arg(long, requires = "file", conflicts_with_all = ["image", "memory"],
         value_name = "POSITION_US,COMMAND_US,BYTES_PER_S")]
     emulate_disk: Option<DiskModel>,
+    /// Answer the emulated disk's flushes without waiting for this machine's disk: a crash of this
+    /// machine may lose what was written
+    #[arg(long, requires = "emulate_disk", conflicts_with_all = ["image", "memory"])]
+    no_sync: bool,
     /// An existing file, which the volume covers
     #[arg(long, value_name = "FILE")]
     mountpoint: PathBuf,
@@ -335,9 +339,11 @@ impl ServeArguments {
                 Source::Rbd(Box::new(self.writes.apply_to(source)))
             }
             (None, Some(size_bytes), None) => Source::Memory(size_bytes),
-            (None, None, Some(path)) => {
-                Source::File { path: path.clone(), emulated_disk: self.emulate_disk }
-            }
+            (None, None, Some(path)) => Source::File {
+                path: path.clone(),
+                emulated_disk: self.emulate_disk,
+                syncs: !self.no_sync,
+            },
             _ => return None,
         };
         let source_name = match &source {
@@ -481,13 +487,13 @@ mod tests {
         ));
         assert_eq!(plain.front.source_name, "p/i");
         assert_eq!(settings("--memory 4096").source, Source::Memory(4096));
-        let file = |emulated_disk| Source::File { path: "/f".into(), emulated_disk };
-        assert_eq!(settings("--file /f").source, file(None));
+        let file = |emulated_disk, syncs| Source::File { path: "/f".into(), emulated_disk, syncs };
+        assert_eq!(settings("--file /f").source, file(None, true));
         let disk = "6550,100,209715200";
-        assert_eq!(
-            settings(&format!("--file /f --emulate-disk {disk}")).source,
-            file(disk.parse().ok())
-        );
+        for (option, syncs) in [("", true), ("--no-sync", false)] {
+            let line = format!("--file /f --emulate-disk {disk} {option}");
+            assert_eq!(settings(&line).source, file(disk.parse().ok(), syncs));
+        }
         assert_eq!(
             settings("--memory 1 --transport classic").front.transport,
             TransportChoice::Classic
@@ -532,6 +538,7 @@ mod tests {
             "--image p/i --user u --ceph-option key=SECRET",
             "--memory x",
             "--memory 1 --emulate-disk 6550,100,209715200",
+            "--file /f --no-sync",
             "--file /f --emulate-disk 6550,100",
             "--file /f --emulate-disk 6550,100,0",
             "--memory 1 --classic-threads 0",

@@ -41,6 +41,8 @@ pub enum Source {
         path: std::path::PathBuf,
         /// The disk whose time its answers take; None for the file's own.
         emulated_disk: Option<DiskModel>,
+        /// Whether a flush waits until the file has it.
+        syncs: bool,
     },
 }
 
@@ -66,8 +68,8 @@ impl Source {
                 WritePath::Journal | WritePath::Cache => Arc::new(JournaledVolume::open(source)?),
             },
             Self::Memory(size_bytes) => Arc::new(LocalVolume::memory(*size_bytes)?),
-            Self::File { path, emulated_disk } => {
-                Arc::new(LocalVolume::file(path, *emulated_disk)?)
+            Self::File { path, emulated_disk, syncs } => {
+                Arc::new(LocalVolume::file(path, *emulated_disk, *syncs)?)
             }
         })
     }

@@ -255,9 +255,15 @@ impl LocalVolume {
 
     /// An existing file of whole blocks, whose answers take the time of `emulated_disk`.
     ///
+    /// Without `syncs` a flush is answered at once, see [`FileDevice::without_syncs`].
+    ///
     /// # Errors
     /// [`VolumeError`] when it cannot be opened or makes no device.
-    pub fn file(path: &Path, emulated_disk: Option<DiskModel>) -> Result<Self, VolumeError> {
+    pub fn file(
+        path: &Path,
+        emulated_disk: Option<DiskModel>,
+        syncs: bool,
+    ) -> Result<Self, VolumeError> {
         let refused = |error: &dyn Error| {
             let cause = error.source().map_or(String::new(), |source| format!(": {source}"));
             VolumeError::new(format!(
@@ -273,7 +279,8 @@ impl LocalVolume {
             BlockSize::B512
         };
         let opened = FileDevice::open(path, block_size).map_err(|error| refused(&error))?;
-        let file: Arc<dyn BlockDevice> = Arc::new(opened);
+        let file: Arc<dyn BlockDevice> =
+            Arc::new(if syncs { opened } else { opened.without_syncs() });
         let Some(model) = emulated_disk else {
             return Ok(Self { device: file, name: "file", emulated_disk: None });
         };
@@ -341,13 +348,13 @@ mod tests {
         }
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("disk");
-        assert!(LocalVolume::file(&path, None).is_err());
+        assert!(LocalVolume::file(&path, None, true).is_err());
         for (size_bytes, block_bytes) in
             [(0, None), (511, None), (1536, Some(512)), (8192, Some(4096))]
         {
             std::fs::File::create(&path).unwrap().set_len(size_bytes).unwrap();
             for emulated_disk in [None, "0,0,1".parse().ok()] {
-                let opened = LocalVolume::file(&path, emulated_disk).ok();
+                let opened = LocalVolume::file(&path, emulated_disk, true).ok();
                 let is_disk = opened.as_ref().is_some_and(|it| it.emulated_disk().is_some());
                 assert_eq!(is_disk, block_bytes.is_some() && emulated_disk.is_some());
                 let found = opened.map(|volume| volume.device().geometry().block_size().bytes());

@@ -23,10 +23,10 @@ WAL_DB_MEDIA: tuple[WalDbMediaName, ...] = get_args(WalDbMediaName)
 
 @dataclass(frozen=True)
 class DiskModel:
-    """A disk with one arm, which serves one request at a time, of those that wait the oldest.
+    """A disk with one arm, which serves one request at a time, in the order of the disk.
 
-    A request takes `command_us`, `position_us` more unless it begins where the last one ended, and
-    the time of its bytes. Nothing is cached: what is answered is on the disk.
+    A request takes `command_us`, `position_us` more unless it begins where the last one ended or a
+    short way ahead, and the time of its bytes. Nothing is cached: what is answered is on the disk.
     """
 
     position_us: int

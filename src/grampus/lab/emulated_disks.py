@@ -32,8 +32,13 @@ class EmulatedDisks:
         self._program = program or find_volumed()
         self._clock = clock
 
-    def ensure(self, host: Host, file: PurePosixPath, model: DiskModel) -> PurePosixPath:
+    def ensure(
+        self, host: Host, file: PurePosixPath, model: DiskModel, *, is_synced: bool = True
+    ) -> PurePosixPath:
         """The file that is served in place of `file`, with its daemon.
+
+        Where it is not to be `is_synced`, a flush takes the model's time alone. The end of the
+        daemon loses nothing, a crash of the machine may.
 
         Raises GrampusError with code `no-volumed` where volumed is not built, and with code
         `disk-failed` when the daemon ends.
@@ -44,7 +49,7 @@ class EmulatedDisks:
             self.ensure_absent(host, file)
             host.run(["mkdir", "-p", str(served.parent)])
             host.run(["touch", str(served)])
-            host.ensure_daemon(self._spec(host, file, model))
+            host.ensure_daemon(self._spec(host, file, model, is_synced=is_synced))
             # Before it is there, a loop device would be one over the empty file underneath.
             wait_until(
                 self._clock,
@@ -94,7 +99,9 @@ class EmulatedDisks:
             code="disk-failed",
         )
 
-    def _spec(self, host: Host, file: PurePosixPath, model: DiskModel) -> DaemonSpec:
+    def _spec(
+        self, host: Host, file: PurePosixPath, model: DiskModel, *, is_synced: bool
+    ) -> DaemonSpec:
         program, served = _program(host), served_file(host, file)
         if not self._program.is_file():
             raise GrampusError(
@@ -110,6 +117,7 @@ class EmulatedDisks:
                 "serve",
                 *("--file", str(file)),
                 *("--emulate-disk", model.render()),
+                *(() if is_synced else ("--no-sync",)),
                 *("--mountpoint", str(served)),
                 *("--socket", str(disk_socket(host, file))),
             ),

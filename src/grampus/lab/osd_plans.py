@@ -22,7 +22,8 @@ WAL_DB_BYTES = 2 * GIB
 class DeviceSlice:
     """A share of one emulated device: `file` is its name in the host's directory of OSDs.
 
-    `shared_by` OSDs have a slice of it each and share its limits evenly.
+    `shared_by` OSDs have a slice of it each and share its limits evenly. Not `is_synced`: an
+    emulated hard disk answers flushes without the machine's disk.
     """
 
     file: str
@@ -30,6 +31,7 @@ class DeviceSlice:
     size_bytes: int
     media: DeviceMediaName
     shared_by: int = 1
+    is_synced: bool = True
 
     @property
     def device_bytes(self) -> int:
@@ -50,6 +52,7 @@ class OsdPlan:
     crush_location: str | None = None  # None: Ceph's own, under the root `default`
     cpus: float = OSD_CPUS
     thread_cache_mib: int = THREAD_CACHE_MIB
+    cache_mib: int | None = None  # None: no limit beside Ceph's own
 
 
 def decide_first_osds(spec: LabSpec) -> list[OsdPlan]:
@@ -99,10 +102,12 @@ def _plan_osd(spec: LabSpec, osd_set: OsdSet, host: str, device: int, part: int)
             osd_set.size_bytes,
             osd_set.media,
             osd_set.osds_per_device,
+            osd_set.is_synced,
         ),
         wal_db=wal_db,
         objectstore=osd_set.objectstore,
         crush_location=f"root={osd_set.crush_root} host={osd_set.crush_host(host)}",
         cpus=OSD_CPUS if cores is None else cores / osd_set.osds_per_host,
         thread_cache_mib=osd_set.thread_cache_mib or THREAD_CACHE_MIB,
+        cache_mib=osd_set.cache_mib,
     )

@@ -51,7 +51,11 @@ class SliceDevices:
         file = directory / part.file
         host.run(["truncate", "--size", str(part.device_bytes), str(file)])
         model = disk_model(part.media)
-        return file if model is None else self._disks.ensure(host, file, model)
+        return (
+            file
+            if model is None
+            else self._disks.ensure(host, file, model, is_synced=part.is_synced)
+        )
 
     def ensure(
         self, host: Host, directory: PurePosixPath, part: DeviceSlice, reference: str

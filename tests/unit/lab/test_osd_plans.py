@@ -65,6 +65,13 @@ def test_a_set_stands_under_a_root_of_its_own_with_its_share_of_cores() -> None:
     assert {plan.cpus for plan in decide_set_osds(SPEC, make_set())} == {OSD_CPUS}
 
 
+@pytest.mark.parametrize("is_synced", [True, False])
+def test_only_a_set_says_that_its_disks_do_not_wait_for_the_machine(is_synced: bool) -> None:
+    assert {plan.data.is_synced for plan in decide_first_osds(SPEC)} == {True}
+    of_set = decide_set_osds(SPEC, make_set(media="hdd", is_synced=is_synced))
+    assert {plan.data.is_synced for plan in of_set} == {is_synced}
+
+
 def test_no_limit_is_none_by_being_shared() -> None:
     assert block_limit("ssd", "/dev/loop1", shared_by=100_000).write_iops == 1
 
@@ -84,6 +91,12 @@ def test_no_limit_is_none_by_being_shared() -> None:
         (
             {"cores_per_host": 1.5, "thread_cache_mib": 64},
             "1 OSD of 4 GiB on 1 ssd, 1.5 cores, thread cache 64 MiB",
+        ),
+        ({"cache_mib": 64}, "1 OSD of 4 GiB on 1 ssd, cache of data 64 MiB"),
+        ({"is_synced": False}, "1 OSD of 4 GiB on 1 ssd"),
+        (
+            {"media": "hdd", "is_synced": False},
+            "1 OSD of 4 GiB on 1 hdd, lost when this machine crashes",
         ),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import cast
 
@@ -59,10 +60,18 @@ def test_a_hard_disk_takes_the_time_of_its_model() -> None:
     SliceDevices().ensure(host, DIRECTORY, _part("hdd"), REFERENCE)
     argv = fake.daemons["disk-h1-0"].spec.argv
     assert argv[argv.index("--emulate-disk") + 1] == "6550,100,209715200"
+    assert "--no-sync" not in argv
     assert block_limit("hdd", "/dev/loop3") == BlockLimit("/dev/loop3")
     seconds = {size: HARD_DISK.service_s(size, is_elsewhere=True) for size in (4096, 4 << 20)}
     assert 1 / seconds[4096] == pytest.approx(150, rel=0.002)
     assert (4 << 20) / seconds[4 << 20] == pytest.approx(150 * 2**20, rel=0.01)
+
+
+def test_a_hard_disk_of_a_benchmark_does_not_wait_for_the_machines_disk() -> None:
+    fake, host = _host()
+    part = replace(_part("hdd"), is_synced=False)
+    SliceDevices().ensure(host, DIRECTORY, part, REFERENCE)
+    assert "--no-sync" in fake.daemons["disk-h1-0"].spec.argv
 
 
 def test_slices_of_one_hard_disk_share_its_arm_and_go_together() -> None:

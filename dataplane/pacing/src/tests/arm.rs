@@ -6,7 +6,7 @@ use std::time::Duration;
 use grampus_blockdev::{Buffer, ByteRange, Durability, Length, Offset, Request};
 use proptest::prelude::*;
 
-use crate::arm::{Arm, CREDIT, MAX_PASSED_OVER, Service, Work};
+use crate::arm::{Arm, BATCH, CREDIT, DEADLINE, Service, Work};
 use crate::model::DiskModel;
 
 const KIB: u64 = 1 << 10;
@@ -48,7 +48,12 @@ fn each_request_costs_its_command_its_way_and_its_bytes() {
         let near = Duration::from_micros(COMMAND_US) + Duration::from_nanos(transfer_ns);
         let far = near + Duration::from_micros(POSITION_US);
         let mut random = waiting((0..20).map(|number| transfer((20 - number) * FAR, length)));
-        assert_eq!(served(&mut random), (0..20).map(|token| (token, far)).collect::<Vec<_>>());
+        // One after the other, each behind the last: all at once they would be served in order.
+        let mut times = Vec::new();
+        while let Some(service) = random.take() {
+            times.push(service.lasts());
+        }
+        assert_eq!(times, vec![far; 20]);
         assert_eq!(random.free_at(), far * 20);
         let mut sequential = waiting((0..20).map(|number| transfer(number * length, length)));
         let times = served(&mut sequential);
@@ -100,25 +105,75 @@ fn streams_that_come_mixed_are_served_one_after_the_other() {
 }
 
 #[test]
-fn the_oldest_is_next_where_none_goes_on() {
+fn the_arm_goes_one_way_and_begins_again() {
     let mut arm = waiting([9, 3, 7, 5].map(|place| transfer(place * FAR, 4 * KIB)));
-    assert_eq!(order(&mut arm), [0, 1, 2, 3]);
-    // Of two that go on at the same place, too.
-    let mut arm = waiting([0, 5, 1, 1].map(|place| transfer(place * MIB, MIB)));
-    assert_eq!(order(&mut arm), [0, 2, 1, 3]);
+    assert_eq!(arm.take().unwrap().token, 1, "the first, since the arm is anywhere");
+    for (token, place) in [(4, 4), (5, 1), (6, 0), (7, 6)] {
+        arm.add(token, transfer(place * FAR, 4 * KIB), Duration::ZERO);
+    }
+    assert_eq!(order(&mut arm), [4, 3, 7, 2, 0, 6, 5]);
+    // Of two at the same place the oldest, and what needs no way before all.
+    let works = [transfer(2 * MIB, MIB), transfer(MIB, MIB), transfer(MIB, MIB), Work::Command];
+    assert_eq!(order(&mut waiting(works)), [3, 1, 0, 2]);
+}
+
+#[test]
+fn an_object_in_pieces_out_of_order_is_read_as_a_whole() {
+    // As BlueStore lays out 4 MiB and asks for them: pieces of 64 KiB that lie beside each other.
+    let pieces = (0..64).map(|number| transfer(number * 37 % 64 * 64 * KIB, 64 * KIB));
+    let mut arm = waiting(pieces);
+    served(&mut arm);
+    let pure = Duration::from_micros(POSITION_US + 64 * COMMAND_US + 20_000);
+    assert_eq!(arm.free_at(), pure);
+}
+
+#[test]
+fn a_short_gap_passes_under_the_head_and_a_long_one_is_a_way() {
+    let position = Duration::from_micros(POSITION_US);
+    let cost = Duration::from_micros(COMMAND_US) + disk().transfer(4 * KIB);
+    for (gap, way) in [
+        (4 * KIB, disk().transfer(4 * KIB)),
+        (MIB, Duration::from_millis(5)),
+        (2 * MIB, position),
+        (FAR, position),
+    ] {
+        let mut arm = waiting([transfer(FAR, MIB), transfer(FAR + MIB + gap, 4 * KIB)]);
+        assert_eq!(served(&mut arm)[1], (1, way + cost), "{gap}");
+        let mut back = waiting([transfer(FAR, MIB)]);
+        served(&mut back);
+        back.add(1, transfer(FAR + MIB - gap, 4 * KIB), Duration::ZERO);
+        assert_eq!(served(&mut back), [(1, position + cost)], "behind the head, {gap}");
+    }
 }
 
 #[test]
 fn a_stream_without_end_lets_others_have_their_turn() {
-    let mut arm = waiting([transfer(0, MIB), transfer(FAR, MIB), Work::Command]);
-    let mut order = Vec::new();
-    for number in 1..=100 {
-        arm.add(usize::try_from(number).unwrap() + 2, transfer(number * MIB, MIB), Duration::ZERO);
-        order.push(arm.take().unwrap().token);
+    // Each part of the stream comes as the one before is done.
+    let mut arm = waiting([transfer(MIB, MIB)]);
+    arm.take();
+    arm.add(1, transfer(0, 4 * KIB), Duration::ZERO);
+    let mut others = Vec::new();
+    for number in 2..400 {
+        let token = usize::try_from(number).unwrap();
+        arm.add(token, transfer(number * MIB, MIB), arm.free_at());
+        let service = arm.take().unwrap();
+        if service.token == 1 {
+            others.push(service);
+        }
     }
-    let bound = usize::try_from(MAX_PASSED_OVER).unwrap();
-    let places = [1, 2].map(|token| order.iter().position(|served| *served == token).unwrap());
-    assert_eq!(places, [bound + 1, bound + 2]);
+    let [other] = others.as_slice() else { panic!("{others:?}") };
+    let longest = Duration::from_micros(COMMAND_US + 5_000);
+    assert!(other.start >= DEADLINE && other.start < DEADLINE + longest * BATCH, "{other:?}");
+}
+
+#[test]
+fn when_all_wait_too_long_the_arm_still_serves_what_is_on_its_way() {
+    // Two streams, piece by piece in turn, all far too old.
+    let works = (0..64).map(|number| transfer(number % 2 * FAR + number / 2 * MIB, MIB));
+    let mut arm = waiting(works);
+    arm.delay(Duration::from_secs(60));
+    let ways = served(&mut arm).windows(2).filter(|pair| pair[0].0 % 2 != pair[1].0 % 2).count();
+    assert!((1..=6).contains(&ways), "{ways}");
 }
 
 #[test]
@@ -172,11 +227,12 @@ fn acts() -> impl Strategy<Value = Act> {
 
 proptest! {
     #[test]
-    fn all_are_served_once_one_at_a_time_and_none_is_passed_over_too_often(
+    fn all_are_served_once_one_at_a_time_and_the_oldest_when_it_waits_too_long(
         acts in proptest::collection::vec(acts(), 1..600)
     ) {
         let mut arm = waiting([Work::Command]);
-        let mut waits = vec![(0, 0)]; // tokens and how often each was passed over, the oldest first
+        let mut waits = vec![(0, Duration::ZERO)]; // tokens and arrivals, the oldest first
+        let mut passed_over = 0; // how often the oldest, since it waits too long
         let (mut count, mut sum, mut last_end) = (1, Duration::ZERO, Duration::ZERO);
         let left = acts.iter().filter(|act| matches!(act, Act::Add(_))).count() + 1;
         let ends = std::iter::repeat_n(Act::Take, left);
@@ -185,7 +241,7 @@ proptest! {
             match act {
                 Act::Add(work) => {
                     arm.add(count, work, arm.free_at());
-                    waits.push((count, 0));
+                    waits.push((count, arm.free_at()));
                     count += 1;
                 }
                 // The queue never empties before the end.
@@ -195,11 +251,10 @@ proptest! {
                     let lasts = service.lasts();
                     let Service { token, start, end } = service;
                     let place = waits.iter().position(|(waiting, _)| *waiting == token).unwrap();
+                    let is_late = place > 0 && start >= waits[0].1 + DEADLINE;
                     waits.remove(place);
-                    for (_, passed_over) in &mut waits[..place] {
-                        *passed_over += 1;
-                        prop_assert!(*passed_over <= MAX_PASSED_OVER);
-                    }
+                    passed_over = if is_late { passed_over + 1 } else { 0 };
+                    prop_assert!(passed_over <= BATCH);
                     prop_assert_eq!(start, last_end);
                     sum += lasts;
                     last_end = end;

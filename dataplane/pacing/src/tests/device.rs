@@ -101,7 +101,7 @@ fn requests_that_go_on_take_it_once() {
 
 #[test]
 fn requests_that_wait_together_are_served_one_by_one() {
-    let device = paced(&made(), "5000,0,1000000000");
+    let device = paced(&made(), "0,5000,1000000000");
     let start = Instant::now();
     all_done(scattered(20).map(|request| submit(&device, request)).collect());
     assert!(start.elapsed() >= Duration::from_millis(95), "{:?}", start.elapsed());

@@ -106,9 +106,12 @@ def _describe_kind(point: Point) -> str:
     if OWN in (point.objectstore, point.media, point.wal_db_device):
         return "those that the place has"
     store, beside = _OBJECT_STORES[point.objectstore]
-    if point.wal_db_device == "none":
-        return f"{store} on {point.media}"
-    return f"{store} on {point.media}, {beside} on {point.wal_db_device}"
+    words = [f"{store} on {point.media}"]
+    if point.wal_db_device != "none":
+        words.append(f"{beside} on {point.wal_db_device}")
+    if point.osd_cache_mib:
+        words.append(f"{point.osd_cache_mib} MiB of memory for data")
+    return ", ".join(words)
 
 
 def decide_media(points: Iterable[Point]) -> list[DeviceMediaName]:
@@ -131,7 +134,8 @@ def describe_medium(media: DeviceMediaName) -> Setting:
         elsewhere_ms = model.service_s(0, is_elsewhere=True) * 1000
         value = (
             f"one request at a time: {elsewhere_ms:.2f} ms, or {model.command_us / 1000:.2f} ms "
-            f"behind the one before, and its bytes at {format_bytes(model.bytes_per_s)}/s"
+            f"behind the one before, and its bytes at {format_bytes(model.bytes_per_s)}/s; "
+            "OSDs that a benchmark adds do not wait for this machine's disk at a flush"
         )
         return Setting(group="limits", name=name, value=value)
     limit = block_limit(media, "")

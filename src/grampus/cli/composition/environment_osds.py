@@ -43,7 +43,10 @@ class LabEnvironmentOsdSets:
                 service.remove(needs.name)
                 found = None
             osd_set = osd_set_of(needs, first_bytes=spec.osd_size_bytes)
-            if found is None:
+            if found is not None:
+                # As an earlier release made it.
+                osd_set = osd_set.model_copy(update={"is_synced": found.is_synced})
+            else:
                 session.progress.phase(f"Add the OSD set {needs.name}")
                 self._require_memory(len(spec.osd_hosts) * needs.osds_per_host)
             service.add(osd_set)
@@ -83,6 +86,9 @@ class LabEnvironmentOsdSets:
 def osd_set_of(needs: OsdNeeds, *, first_bytes: int) -> OsdSet:
     """The OSD set of a lab that is what a cell needs; its files are sparse, and as big as those of
     the first OSDs unless the need says otherwise.
+
+    No data set of a benchmark is worth that emulated disks wait for the machine's own one, which
+    several of them outrun.
     """
     cores, wal_db = needs.osd_cores_per_host, needs.wal_db_device
     return OsdSet.model_validate(
@@ -95,7 +101,9 @@ def osd_set_of(needs: OsdNeeds, *, first_bytes: int) -> OsdSet:
             "wal_db_media": None if wal_db == "none" else wal_db,
             "objectstore": needs.objectstore,
             "thread_cache_mib": needs.osd_thread_cache_mib,
+            "cache_mib": needs.osd_cache_mib or None,
             "cores_per_host": None if cores == "all" else float(cores),
+            "is_synced": False,
             "has_pool": False,
         }
     )

@@ -81,7 +81,7 @@ def test_of_a_ceph_conf_that_is_none_nothing_is_known(text: str):
         (
             "hdd",
             "one request at a time: 6.65 ms, or 0.10 ms behind the one before, and its bytes at "
-            "200 MiB/s",
+            "200 MiB/s; OSDs that a benchmark adds do not wait for this machine's disk at a flush",
         ),
     ],
 )
@@ -104,6 +104,11 @@ def test_how_fast_a_medium_is(media: DeviceMediaName, words: str):
             "BlueStore on hdd, WAL and DB on nvme; FileStore on hdd, journal on nvme; "
             "BlueStore on nvme, WAL and DB on optane",
             ["hdd", "nvme", "optane"],
+        ),
+        (
+            [{"media": "hdd", "osd_cache_mib": 64, "objectstore": "filestore"}],
+            "FileStore on hdd, 64 MiB of memory for data",
+            ["hdd"],
         ),
         (
             [{"media": "own", "objectstore": "own", "wal_db_device": "own"}, {"media": "hdd"}],
