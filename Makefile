@@ -117,7 +117,11 @@ bottlenecks: setup ## Whether the layer that is made slow on purpose is named, i
 
 .PHONY: harness-cost
 harness-cost: setup ## What watching takes of a benchmark's throughput, into docs/proof (root; 40 minutes)
-	$(VENV)/python -m tests.proof.costs harness-cost
+	$(VENV)/python -m tests.proof.check_suites harness-cost
+
+.PHONY: environments-alike
+environments-alike: setup ## Two arms that are alike on environments of their own, into docs/proof (root; an hour)
+	$(VENV)/python -m tests.proof.check_suites environments-alike
 
 .PHONY: hard-disk
 hard-disk: setup ## The emulated hard disk against its model, into docs/proof (root; a minute)
@@ -125,7 +129,7 @@ hard-disk: setup ## The emulated hard disk against its model, into docs/proof (r
 
 .PHONY: controller-cost
 controller-cost: setup ## What a controller takes of the throughput beside it, into docs/proof (root; an hour)
-	$(VENV)/python -m tests.proof.costs controller-cost
+	$(VENV)/python -m tests.proof.check_suites controller-cost
 
 .PHONY: scale
 scale: setup ## Commands and serve with a thousand databases in the state, into docs/proof (root; 15 minutes)

@@ -34,6 +34,10 @@ LAYERS_SAID = (
 )
 
 
+# Sentences about the run, each of them or null.
+_SAID = ("cut_short", "enough", "environments_said", "statement")
+
+
 def _verdict(conclusion: Mapping[str, Any]) -> str:
     said, repeats = f"**{words(conclusion['word'])}**", conclusion["repeats"]
     return said if repeats is None else f"{said} (the same fact as `{repeats}`)"
@@ -45,7 +49,7 @@ def render_markdown(document: Mapping[str, Any]) -> str:
         f"# {escape(document['title'])}",
         escape(document["question"]),
         escape(_how(document)),
-        *(escape(document[key]) for key in ("cut_short", "enough", "statement") if document[key]),
+        *(escape(document[key]) for key in _SAID if document[key]),
         "## Conclusions",
         table(
             ["conclusion" if document["source"] is None else "conclusion of the source", "here"],

@@ -132,6 +132,8 @@ def show_matrix_plan(run: MatrixRun, archive: MatrixArchive, output_format: Form
     wanted = {one.cell_id for one in missing}
     cells = [cell for cell_id, cell in cells_of(run).items() if cell_id in wanted]
     making_s = len(environments(cells)) * suite.scales[parse_scale(run.scale)].environment_s
+    if run.environments == "each-round":
+        making_s *= len({one.round for one in missing})
     estimated_s = decide_all_s(run, missing, trials) + making_s
     refused = [cell for cell in run.cells if cell.not_runnable is not None]
     steps = [f"{cell.label}: {cell.not_runnable or 'can run'}" for cell in run.cells]

@@ -246,9 +246,8 @@ def _heading(document: Mapping[str, Any]) -> list[str]:
             f"Unfinished: `grampus bench run {document['suite']} --scale {document['scale']} "
             "--resume` resumes it."
         )
-    lines += [one for one in (document["cut_short"], document["enough"]) if one is not None]
-    if document["statement"] is not None:
-        lines.append(document["statement"])
+    said = ("cut_short", "enough", "environments_said", "statement")
+    lines += [document[key] for key in said if document[key] is not None]
     return [*lines, ""]
 
 

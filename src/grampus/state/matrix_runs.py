@@ -23,6 +23,7 @@ from grampus.state.matrix_layers import Why
 from grampus.state.runs import Frozen, Setting
 
 MATRIX_SCHEMA_VERSION = 1
+Environments = Literal["kept", "each-round"]
 
 
 class PlannedCell(Frozen):
@@ -63,6 +64,10 @@ class MatrixRun(Frozen):
         default=None,
         description="after so many rounds it may end, once each conclusion has its answer; None: "
         "never before all rounds",
+    )
+    environments: Environments = Field(
+        default="kept",
+        description="whether OSDs, pools and data of cells were created once, or again for each round",
     )
     budget_s: float | None
     started_at_s: float

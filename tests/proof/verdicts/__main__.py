@@ -16,13 +16,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.proof.verdicts.render_page import Tried, decide_broken, render_page
-from tests.proof.verdicts.simulated_machine import NOISES, SERIES
+from tests.proof.verdicts.simulated_machine import ENVIRONMENTS, NOISES, SERIES
 from tests.proof.verdicts.trials import (
     FIXED_ROUNDS,
     ComparisonTrial,
+    EnvironmentTrial,
     SeriesTrial,
     SeveralTrial,
     try_comparisons,
+    try_environments,
     try_series,
     try_several,
 )
@@ -82,6 +84,7 @@ def try_all(seed: int, tries: int) -> Tried:
         ],
         series=[try_one_series(seed, number, max(1, tries // 5)) for number in range(len(SERIES))],
         several=[try_many(seed, number, max(10, tries // 25)) for number in range(len(SEVERAL))],
+        environments=[try_apart(seed, number, tries) for number in range(len(ENVIRONMENTS))],
     )
 
 
@@ -101,6 +104,13 @@ def try_one_series(seed: int, number: int, tries: int) -> SeriesTrial:
     """Series of one kind."""
     say(f"series: {SERIES[number].name} ...")
     return try_series(seed + 200 + number, SERIES[number], tries)
+
+
+def try_apart(seed: int, number: int, tries: int) -> EnvironmentTrial:
+    """A/A over environments that differ by so much."""
+    share = ENVIRONMENTS[number]
+    say(f"environments: {share:.0%} ...")
+    return try_environments(seed + 400 + number, NOISES[1], share, tries)
 
 
 def try_many(seed: int, number: int, runs: int) -> SeveralTrial:

@@ -13,6 +13,7 @@ from tests.proof.verdicts.trials import (
     SUITE_AT_LEAST,
     SUITE_LIMITS,
     ComparisonTrial,
+    EnvironmentTrial,
     SeriesTrial,
     SeveralTrial,
     Share,
@@ -31,6 +32,7 @@ class Tried:
     different: Sequence[ComparisonTrial]
     series: Sequence[SeriesTrial]
     several: Sequence[SeveralTrial]
+    environments: Sequence[EnvironmentTrial]
 
 
 def decide_broken(tried: Tried) -> list[str]:
@@ -50,6 +52,12 @@ def decide_broken(tried: Tried) -> list[str]:
         f"{_share(one.suite.answers)}"
         for one in tried.alike
         if one.suite.answers.interval[0] > SUITE_LIMITS.error
+    ]
+    broken += [
+        f"answers of suites on environments that differ by {one.share:.0%}, made anew for each "
+        f"round: {_share(one.anew)}"
+        for one in tried.environments
+        if one.anew.interval[0] > SUITE_LIMITS.error
     ]
     broken += [
         f"coverage of suites with noise '{one.noise}': {_share(one.suite.covered)}"
@@ -90,6 +98,7 @@ def render_page(tried: Tried, facts: Mapping[str, str], *, repeat: str) -> str:
         "",
         *_machines(),
         *_suites(tried),
+        *_environments(tried.environments),
         *_false_alarms(tried.alike),
         *_power(tried.different),
         *_coverage(tried),
@@ -162,6 +171,27 @@ def _suites(tried: Tried) -> list[str]:
         f"| holds, {ratio:.0%} | does not hold, {ratio:.0%} | covered, {ratio:.0%} "
         f"| rounds, mean, {ratio:.0%} | ended early, {ratio:.0%} |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        *rows,
+        "",
+    ]
+
+
+def _environments(trials: Sequence[EnvironmentTrial]) -> list[str]:
+    rows = [
+        f"| {one.share:.0%} | {one.anew.tries:,} | {_share(one.kept)} | **{_share(one.anew)}** |"
+        for one in trials
+    ]
+    return [
+        "## Arms on environments of their own",
+        "",
+        "Arms that need OSDs of their own do not share what they stand on, and two environments "
+        "that are alike differ. The same rule and noise as `shared`, with arms that are alike, on "
+        "environments that differ by so much (standard deviation). A scale with "
+        "`environments: each-round` makes them anew for each round: at most 5% are promised. "
+        "Environments that are kept give their difference to an arm, and more rounds do not help.",
+        "",
+        "| environments differ by | runs | answers, kept | answers, anew for each round |",
+        "|---:|---:|---:|---:|",
         *rows,
         "",
     ]

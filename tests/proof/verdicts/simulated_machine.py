@@ -28,6 +28,8 @@ class Noise:
     outlier_chance: float = 0.0  # of a visit that loses 10 to 70%
     arm_factor: float = 1.0  # how much noisier the arm is than the baseline
     visit_s: int = 20
+    environment: float = 0.0  # of what an arm stands on: OSDs, pools, data
+    is_kept: bool = True  # whether that is made once, or anew for each round
 
 
 NOISES = (
@@ -40,6 +42,10 @@ NOISES = (
     Noise("uneven arms", second=0.10, correlation=0.6, drift=0.01, visit=0.01, arm_factor=3.0),
     Noise("drifting", second=0.10, correlation=0.6, drift=0.05, visit=0.01),
 )
+
+
+# By how much what two alike arms stand on differs, as a standard deviation.
+ENVIRONMENTS = (0.03, 0.05, 0.10)
 
 
 def simulate_seconds(
@@ -72,12 +78,15 @@ def simulate_rounds(
     source = random.Random(seed)  # noqa: S311 - a simulation, not a secret
     drift = 0.0
     pairs = []
-    for order in decide_arm_orders((ARM, BASELINE), rounds=rounds, seed=seed):
+    offsets = dict.fromkeys((ARM, BASELINE), 0.0)
+    for number, order in enumerate(decide_arm_orders((ARM, BASELINE), rounds=rounds, seed=seed)):
         figures = {}
+        if noise.environment and (number == 0 or not noise.is_kept):
+            offsets = {arm: source.gauss(0, noise.environment) for arm in offsets}
         for arm in order:
             drift += source.gauss(0, noise.drift)
             factor = noise.arm_factor if arm == ARM else 1.0
-            log_level = drift + source.gauss(0, noise.visit * factor)
+            log_level = drift + offsets[arm] + source.gauss(0, noise.visit * factor)
             if noise.outlier_chance and source.random() < noise.outlier_chance:
                 log_level += math.log(source.uniform(0.3, 0.9))
             level = LEVEL * math.exp(log_level) * (ratio if arm == ARM else 1.0)

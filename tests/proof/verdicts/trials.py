@@ -126,6 +126,37 @@ def end_of_suite(
     return truth, effect
 
 
+@dataclass(frozen=True)
+class EnvironmentTrial:
+    """How often a suite gave an answer on arms that are alike, but stand on something each.
+
+    `share` is by how much that differs, `kept` made once for all rounds, `anew` for each of them.
+    """
+
+    share: float
+    kept: Share
+    anew: Share
+
+
+def try_environments(seed: int, noise: Noise, share: float, tries: int) -> EnvironmentTrial:
+    """Runs of a suite with one conclusion whose arms stand on environments of their own."""
+    answers = {}
+    for is_kept in (True, False):
+        machine = replace(noise, environment=share, is_kept=is_kept)
+        truths = [
+            end_of_suite(
+                simulate_rounds(
+                    seed * 1_000_003 + number, machine, rounds=SUITE_LIMITS.max_rounds, ratio=1.0
+                ),
+                SUITE_LIMITS,
+                SUITE_AT_LEAST,
+            )[0]
+            for number in range(tries)
+        ]
+        answers[is_kept] = Share(sum(truth != "unknown" for truth in truths), tries)
+    return EnvironmentTrial(share, answers[True], answers[False])
+
+
 def try_comparisons(
     seed: int, noise: Noise, ratio: float, tries: int, fixed_rounds: Sequence[int] = FIXED_ROUNDS
 ) -> ComparisonTrial:

@@ -19,11 +19,13 @@ from tests.proof.verdicts.trials import (
     SUITE_AT_LEAST,
     SUITE_LIMITS,
     ComparisonTrial,
+    EnvironmentTrial,
     SeriesTrial,
     SeveralTrial,
     Share,
     SuiteTrial,
     end_of_suite,
+    try_environments,
 )
 from tests.unit.bench.findings.made_matrix import Seen, made_figures, made_matrix_run, made_text
 
@@ -73,7 +75,14 @@ SEVERAL = SeveralTrial(
     found_single=1.0,
     found_together=0.9,
 )
-GOOD = Tried(alike=[ALIKE], different=[DIFFERENT], series=[SERIES_TRIAL], several=[SEVERAL])
+APART = EnvironmentTrial(0.05, kept=Share(470, 1000), anew=Share(45, 1000))
+GOOD = Tried(
+    alike=[ALIKE],
+    different=[DIFFERENT],
+    series=[SERIES_TRIAL],
+    several=[SEVERAL],
+    environments=[APART],
+)
 
 
 def _suite(trial: ComparisonTrial, *, yes: int | None = None, covered: int = 960) -> SuiteTrial:
@@ -128,6 +137,7 @@ def test_a_proof_that_was_kept() -> None:
     assert "| 9.9 | 70.0%" in page
     assert "| 7.0 | 60% |" in page
     assert "| 5 of 20, by 5% | 1% | 100 | 9.0 | 10.0% | **3.0%** | 100% | 90% |" in page
+    assert "| 5% | 1,000 | 47.0% (43.9% to 50.1%) | **4.5% (3.3% to 6.0%)** |" in page
     assert "- seed: 7" in page
     # Each row has as many cells as its head.
     lines = page.splitlines()
@@ -163,6 +173,10 @@ def test_a_proof_that_was_kept() -> None:
             replace(GOOD, several=[replace(SEVERAL, false_share_together=0.07)]),
             "false ones among 20 comparisons",
         ),
+        (
+            replace(GOOD, environments=[replace(APART, anew=Share(80, 1000))]),
+            "answers of suites on environments that differ by 5%",
+        ),
     ],
 )
 def test_what_the_figures_refute_is_said_and_fails(tried: Tried, said: str) -> None:
@@ -170,6 +184,12 @@ def test_what_the_figures_refute_is_said_and_fails(tried: Tried, said: str) -> N
     assert len(broken) == 1
     assert said in broken[0]
     assert f"**Not as promised: {broken[0]}.**" in render_page(tried, {}, repeat="")
+
+
+def test_only_environments_made_anew_keep_the_error_of_arms_that_are_alike() -> None:
+    tried = try_environments(1, NOISES[0], 0.10, 60)
+    assert tried.kept.value > 0.5
+    assert tried.anew.value <= 0.15  # at most 5 % but for chance
 
 
 def test_chance_alone_refutes_nothing() -> None:

@@ -255,20 +255,25 @@ class EnvironmentsPlace:
         if cell.point.caches != "keep":
             drop_storage_caches(self._ports.cluster, self._ports.fleet)
 
-    def dismantle(self) -> None:
+    def remove_prepared(self) -> None:
         """See `CellPlace`. Everything is tried; the first failure is raised in the end."""
         with ExitStack() as steps:
             # The last one first, also when one fails.
-            steps.callback(restore_cluster, self._ports.cluster, self._ports.store, self._ports.lab)
             for osd_set in self._all_osd_sets():
                 steps.callback(self._remove_osd_set, osd_set)
-            steps.callback(self._profiles.restore)
             for pool in self._all_pools():
                 steps.callback(self._remove_pool, pool)
             for environment in self._all().values():
                 steps.callback(self._remove, environment)
             steps.callback(self._budgets.restore)
             self._end_clients()
+
+    def dismantle(self) -> None:
+        """See `CellPlace`. Everything is tried; the first failure is raised in the end."""
+        with ExitStack() as steps:
+            steps.callback(restore_cluster, self._ports.cluster, self._ports.store, self._ports.lab)
+            steps.callback(self._profiles.restore)
+            self.remove_prepared()
 
     def _ensure(self, wanted: EnvironmentPlan) -> None:
         found = self._find(wanted.name)

@@ -14,6 +14,7 @@ from grampus.bench.findings.cells import CellFinding, CellLatency, Spread, decid
 from grampus.bench.findings.comparisons import Comparisons, decide_comparisons
 from grampus.bench.findings.conclusions import ConclusionFinding, decide_conclusions
 from grampus.bench.findings.reasons import explain
+from grampus.bench.matrix.dimensions import DIMENSIONS
 from grampus.bench.matrix.expansion import estimate_s, expand_cells
 from grampus.bench.matrix.suite import SCALES, MatrixSuite
 from grampus.state.matrix_runs import MatrixRun, Trial
@@ -87,6 +88,7 @@ def matrix_document(
         "question": suite.question,
         "remarks": list(suite.remarks),
         "statement": SHAPE_ONLY if run.shape_only else None,
+        "environments_said": describe_environments(run),
         "visits_planned": len(planned),
         "visits_done": len(done),
         "overhead": None if overhead is None else asdict(overhead),
@@ -101,6 +103,26 @@ def matrix_document(
         "visits": [one.model_dump(mode="json", exclude=_LEFT_OUT) for one in trials],
         "dir": directory,
     }
+
+
+def describe_environments(run: MatrixRun) -> str | None:
+    """Whether intervals count by how much the environments of cells differ, as a sentence; None
+    where all cells share one.
+    """
+    if run.environments == "each-round":
+        return (
+            "OSDs, pools and data of the cells were created again for each round: the intervals "
+            "include the difference between two environments that are alike."
+        )
+    measured = [one for one in run.cells if one.not_runnable is None]
+    names = [name for name, dimension in DIMENSIONS.items() if dimension.scope == "cluster"]
+    if len({tuple(one.point.get(name) for name in names) for one in measured}) < 2:
+        return None
+    return (
+        "Cells with different OSDs, copies or layouts use different environments, the same ones in "
+        "all rounds. Two environments that are alike can differ by some percent, and the intervals "
+        "do not include that."
+    )
 
 
 def cell_document(cell: CellFinding) -> dict[str, Any]:

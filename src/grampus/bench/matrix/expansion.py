@@ -75,11 +75,13 @@ def environments(cells: Sequence[Cell]) -> tuple[tuple[Value, ...], ...]:
 
 def estimate_s(suite: MatrixSuite, scale: ScaleName) -> int:
     """Seconds that a run takes, from what the suite declares: each cell in each round, with 10 s
-    beside its warm-up and measuring, and each environment once."""
+    beside its warm-up and measuring, and each environment as often as it is made."""
     cells = expand_cells(suite, scale)
     declared = suite.scales[scale]
     each_s = declared.warmup_s + declared.measure_s + CELL_OVERHEAD_S
-    return declared.rounds * len(cells) * each_s + len(environments(cells)) * declared.environment_s
+    made = declared.rounds if declared.environments == "each-round" else 1
+    making_s = made * len(environments(cells)) * declared.environment_s
+    return declared.rounds * len(cells) * each_s + making_s
 
 
 def _pairs(

@@ -12,6 +12,7 @@ from grampus.bench.declared import Distribution, LowerKebab, explained
 from grampus.bench.matrix.conclusions import Conclusion, PartialPoint
 from grampus.bench.matrix.dimensions import Value, parse_dimension, parse_value
 from grampus.bench.paths.suite import SizeBytes
+from grampus.state.matrix_runs import Environments
 from grampus.state.runs import Frozen
 
 ScaleName = Literal["tiny", "small", "full"]
@@ -78,6 +79,9 @@ class Scale(Frozen):
     conclusion has its answer. `dataset_bytes` is what is written to each database, volume or client
     before the load.
     `environment_s` is what bringing up one environment with its data takes (an estimate).
+    `environments`: whether what cells stand on is made once and kept, or anew for each round.
+    Two sets of OSDs that are alike differ by a few percent. Where arms stand on OSDs of their own
+    that difference is one of the arms as long as the OSDs are kept, however many rounds there are.
     """
 
     warmup_s: Annotated[int, Field(strict=True, ge=0, le=86400)]
@@ -86,6 +90,7 @@ class Scale(Frozen):
     first_look: Annotated[int, Field(strict=True, ge=2, le=98)] | None = None
     dataset_bytes: Size
     environment_s: Annotated[int, Field(strict=True, ge=0, le=86400)]
+    environments: Environments = "kept"
     only: Values = Field(default_factory=dict)
     fixed: PartialPoint = Field(default_factory=dict)
 

@@ -135,6 +135,8 @@ class Rounds:
         self._cells = cells
         self._labels = {cell.cell_id: cell.label for cell in run.cells}
         self._trials = ports.archive.trials(run.run_id)
+        self._prepared: int | None = None  # the round for which all was made
+        self._preparing_s = 0.0  # what that took the last time
         # Read before this process adds to it.
         self._spent_s = decide_spent_s(ports.archive.moments(run.run_id), self._trials)
         self._began_s = ports.clock.monotonic_s()
@@ -148,8 +150,6 @@ class Rounds:
         self._note("began")
         if not self._fits(missing):
             return EarlyEnd(describe_cut(self._run, missing, self._trials))
-        missing = self._prepare(missing)
-        self._note("prepared")
         ports = self._ports
         runner = TrialRunner(
             *(ports.place, ports.archive, ports.clock, ports.progress), self._run, self._left_s
@@ -160,10 +160,18 @@ class Rounds:
                 return EarlyEnd(enough=enough)
             if not self._fits(missing):
                 return EarlyEnd(describe_cut(self._run, missing, self._trials))
+            if self._is_to_be_prepared(missing[0]):
+                missing = self._prepare(missing)
+                continue
             self._show(missing)
             self._keep(runner.run(self._cells[missing[0].cell_id], missing[0]))
             missing = missing[1:]
         return EarlyEnd()
+
+    def _is_to_be_prepared(self, planned: PlannedTrial) -> bool:
+        if self._prepared is None:
+            return True
+        return self._run.environments == "each-round" and planned.round != self._prepared
 
     def _prepare(self, missing: Sequence[PlannedTrial]) -> list[PlannedTrial]:
         """Have it made what `missing` stand on; without those for which that failed.
@@ -171,9 +179,19 @@ class Rounds:
         These have one marked trial with the reason: more would say the same. Another process that
         goes on with the run tries them again.
         """
-        cells = [self._cells[cell_id] for cell_id in dict.fromkeys(one.cell_id for one in missing)]
+        began_s = self._ports.clock.monotonic_s()
+        self._prepared = number = missing[0].round
+        is_anew = self._run.environments == "each-round"
+        if is_anew and number not in {trial.round for trial in self._trials}:
+            # Also what a process that was stopped made for the round before.
+            self._ports.progress.phase(f"Remove the environments of the round before {number}")
+            self._ports.place.remove_prepared()
+        stand = [one for one in missing if one.round == number] if is_anew else missing
+        cells = [self._cells[cell_id] for cell_id in dict.fromkeys(one.cell_id for one in stand)]
         self._ports.progress.phase(f"Prepare {len(cells)} cell{'' if len(cells) == 1 else 's'}")
         reasons = self._ports.place.prepare(cells)
+        self._preparing_s = self._ports.clock.monotonic_s() - began_s
+        self._note("prepared")
         told = {(trial.cell_id, trial.marked) for trial in self._trials}
         for one in {planned.cell_id: planned for planned in reversed(missing)}.values():
             reason = reasons.get(one.cell_id)
@@ -198,7 +216,10 @@ class Rounds:
             self._ports.progress.note(f"{self._labels[trial.cell_id]}: {trial.marked}")
 
     def _fits(self, missing: Sequence[PlannedTrial]) -> bool:
-        return fits(self._run, missing, self._trials, self._left_s())
+        left_s = self._left_s()
+        if left_s is not None and self._is_to_be_prepared(missing[0]):
+            left_s -= self._preparing_s
+        return fits(self._run, missing, self._trials, left_s)
 
     def _left_s(self) -> float | None:
         if self._run.budget_s is None:
@@ -210,6 +231,8 @@ class Rounds:
         planned, count = missing[0], len(self._run.visits)
         place = self._run.visits.index(planned)
         needed_s, left_s = decide_all_s(self._run, missing, self._trials), self._left_s()
+        if self._run.environments == "each-round":
+            needed_s += (missing[-1].round - planned.round) * self._preparing_s
         shown_s = needed_s if left_s is None else min(needed_s, left_s)
         label = self._labels[planned.cell_id]
         self._ports.progress.phase(f"{place + 1} of {count}: {label} (round {planned.round})")

@@ -131,6 +131,10 @@ class CellPlace(Protocol):
         """
         ...
 
+    def remove_prepared(self) -> None:
+        """Remove what `prepare` made while the cluster stays quiet, so that it is made anew."""
+        ...
+
     def dismantle(self) -> None:
         """Remove everything that `prepare` made. Nothing happens where there is nothing."""
         ...

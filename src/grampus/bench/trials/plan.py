@@ -61,6 +61,7 @@ def plan_run(
         seed=seed,
         rounds=rounds,
         first_look=first_look,
+        environments=declared.environments,
         budget_s=budget_s,
         started_at_s=started_at_s,
         warmup_s=declared.warmup_s,

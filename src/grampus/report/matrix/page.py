@@ -360,6 +360,8 @@ def _facts(run: MatrixRun, findings: Findings) -> tuple[Fact, ...]:
         facts.append(Fact("Budget", format_duration(run.budget_s)))
     if run.enough is not None:
         facts.append(Fact("Ended early", run.enough))
+    if run.environments == "each-round":
+        facts.append(Fact("OSDs, pools and data", "created again for each round"))
     return tuple(facts)
 
 

@@ -53,6 +53,21 @@ def test_arms_stand_side_by_side_each_on_its_own_osds(tmp_path: Path) -> None:
     assert world.is_empty
 
 
+def test_what_cells_stand_on_is_made_anew_while_the_cluster_stays_quiet(tmp_path: Path) -> None:
+    world = EnvironmentWorld(tmp_path)
+    with world.place().quiet():
+        world.place().prepare(ALL)
+        quiet = world.cluster.flags.copy()
+        assert quiet
+        world.place().remove_prepared()
+        assert world.holds_nothing
+        assert world.cluster.flags == quiet
+        assert world.place().prepare(ALL) == {}
+        assert _is_measured(world)
+    world.place().dismantle()
+    assert world.is_empty
+
+
 def test_osds_are_filled_with_what_stands_on_them_counted(tmp_path: Path) -> None:
     world = EnvironmentWorld(tmp_path)
     world.place().prepare([FULL])

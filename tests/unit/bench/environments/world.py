@@ -239,16 +239,9 @@ class EnvironmentWorld:
         )
 
     @property
-    def is_empty(self) -> bool:
-        """Whether nothing of a benchmark's is left, in the state or anywhere."""
-        kinds = (
-            "bench-stand",
-            "bench-pool",
-            "bench-osd-set",
-            "bench-quiet",
-            "bench-profile",
-            "bench-budget",
-        )
+    def holds_nothing(self) -> bool:
+        """Whether nothing is left for cells to stand on, in the state or anywhere."""
+        kinds = ("bench-stand", "bench-pool", "bench-osd-set")
         return not (
             any(self.store.all(kind, LAB, BenchEnvironment) for kind in kinds)
             or self.databases.records
@@ -256,6 +249,14 @@ class EnvironmentWorld:
             or self.pools.pools != {"databases": 3}
             or self.osd_sets.sets
             or self.pools.codes
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of a benchmark's is left, in the state or anywhere."""
+        kinds = ("bench-quiet", "bench-profile", "bench-budget")
+        return self.holds_nothing and not (
+            any(self.store.all(kind, LAB, BenchEnvironment) for kind in kinds)
             or any(host.files or host.daemons for host in self.hosts)
             or not self.tuning.is_as_made
             or self.layout.quotas != QUOTAS

@@ -81,7 +81,8 @@ class MadePlace:
     """Cells can be measured when they were prepared and while it is quiet, and never otherwise.
 
     What the keyword arguments of the tests spoil is public. `measured` is what was asked for:
-    cell id, measuring time. Time passes in `prepare` and `measure` alone.
+    cell id, measuring time. `environments` are those that cells were measured on, by the time: each
+    has a number. Time passes in `prepare` and `measure` alone.
     """
 
     name = "lab made"
@@ -100,7 +101,10 @@ class MadePlace:
         self.made: set[str] = set()
         self.is_quiet = False
         self.dismantled = 0
+        self.removed = 0
         self.measured: list[tuple[str, int]] = []
+        self.environments: dict[float, int] = {}
+        self._numbers: dict[str, int] = {}
         self.prepared: list[list[str]] = []
 
     def capabilities(self) -> Capabilities:
@@ -131,7 +135,9 @@ class MadePlace:
         self._world.clock.sleep(PREPARE_S)
         wanted = [cell.cell_id for cell in cells]
         self.prepared.append(wanted)
-        self.made |= {cell_id for cell_id in wanted if cell_id not in self.unmade}
+        anew = {one for one in wanted if one not in self.unmade} - self.made
+        self._numbers |= dict.fromkeys(anew, max(self._numbers.values(), default=0) + 1)
+        self.made |= anew
         self._world.burn()
         return {cell_id: self.unmade[cell_id] for cell_id in wanted if cell_id in self.unmade}
 
@@ -144,6 +150,7 @@ class MadePlace:
         assert cell.cell_id in self.made
         self._world.burn()
         self.measured.append((cell.cell_id, measure_s))
+        self.environments[self._world.clock.now().timestamp()] = self._numbers[cell.cell_id]
         failure = self.failures.get(cell.cell_id)
         if isinstance(failure, GrampusError | OSError):
             raise failure
@@ -161,6 +168,13 @@ class MadePlace:
             change_s=1,
             calm_s=2,
         )
+
+    def remove_prepared(self) -> None:
+        assert self.is_quiet
+        self._world.burn()
+        self.removed += 1
+        self.made.clear()
+        self._world.burn()
 
     def dismantle(self) -> None:
         self._world.burn()

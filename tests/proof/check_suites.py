@@ -1,8 +1,8 @@
-"""`make harness-cost` and `make controller-cost`: what something of Grampus's takes of the
-throughput beside it, into docs/proof.
+"""`make harness-cost`, `make controller-cost` and `make environments-alike`: a suite that checks
+benchmarks themselves, into docs/proof.
 
-The argument is the suite's name. Exit codes: 0 it is as little as promised; 1 it is not, or that
-stays undecided. Interrupted, it goes on with the next call.
+The argument is the suite's name. Exit codes: 0 its conclusion holds; 1 it does not, or that stays
+undecided. Interrupted, it goes on with the next call.
 """
 
 from __future__ import annotations
