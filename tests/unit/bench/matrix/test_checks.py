@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grampus.bench.matrix.expansion import estimate_s, expand_cells
+from grampus.bench.matrix.expansion import environments, estimate_s, expand_cells
 from grampus.bench.matrix.loading import load_matrix_suites
 
 CHECKS = Path(__file__).parents[4] / "suites" / "checks"
@@ -16,11 +16,21 @@ def test_every_check_is_a_suite_of_a_short_tiny_form():
     suites = load_matrix_suites(CHECKS)
     assert [suite.name for suite in suites] == [
         "controller-cost",
+        "environments-alike",
         "harness-cost",
         "injected-bottlenecks",
     ]
     for suite in suites:
         assert estimate_s(suite, "tiny") < 900
+
+
+@pytest.mark.parametrize("scale", ["tiny", "small", "full"])
+def test_arms_that_are_alike_have_environments_of_their_own_for_each_round(scale):
+    suite = next(one for one in load_matrix_suites(CHECKS) if one.name == "environments-alike")
+    cells = expand_cells(suite, scale)
+    assert len(environments(cells)) == len(cells) == 2
+    assert len({cell.point.model_copy(update={"osd_thread_cache_mib": 1}) for cell in cells}) == 1
+    assert suite.scales[scale].environments == "each-round"
 
 
 @pytest.mark.parametrize("scale", ["tiny", "small", "full"])
