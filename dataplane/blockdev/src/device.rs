@@ -39,16 +39,22 @@ pub trait BlockDevice: Send + Sync {
 /// Submit `request` and wait for its outcome; for tests and tools. Blocks its thread, so never
 /// call it from a [`CompletionSink`].
 pub fn execute(device: &dyn BlockDevice, request: Request) -> Outcome {
+    let abandoned = Outcome { result: Err(DeviceError::Abandoned), buffer: None };
+    submit(device, request).recv().unwrap_or(abandoned)
+}
+
+/// Submit `request` and leave its outcome to whoever asks the receiver; for tests and tools.
+pub fn submit(device: &dyn BlockDevice, request: Request) -> mpsc::Receiver<Outcome> {
     struct Reply(mpsc::Sender<Outcome>);
 
     impl CompletionSink for Reply {
         fn complete(&self, _token: Token, outcome: Outcome) {
-            // The receiver below lives until it has its answer.
+            // Nobody waits for it any more where this fails.
             drop(self.0.send(outcome));
         }
     }
 
     let (sender, receiver) = mpsc::channel();
     device.submit(request, Completion::new(Arc::new(Reply(sender)), Token(0)));
-    receiver.recv().unwrap_or(Outcome { result: Err(DeviceError::Abandoned), buffer: None })
+    receiver
 }

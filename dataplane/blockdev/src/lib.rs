@@ -36,7 +36,7 @@ pub mod trial;
 
 pub use buffer::Buffer;
 
-pub use device::{BlockDevice, execute};
+pub use device::{BlockDevice, execute, submit};
 pub use error::{DeviceError, OpenError};
 pub use file::FileDevice;
 pub use geometry::{BlockSize, Geometry};

@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use grampus_blockdev::trial::HeldDevice;
 use grampus_blockdev::{
-    BlockDevice, BlockSize, Buffer, ByteRange, Completion, CompletionSink, DeviceError, Durability,
-    Geometry, Length, Offset, Outcome, Request, Token, execute,
+    BlockDevice, BlockSize, Buffer, ByteRange, DeviceError, Durability, Geometry, Length, Offset,
+    Request, execute, submit,
 };
 use proptest::prelude::*;
 
@@ -65,20 +64,6 @@ fn begin(device: &dyn BlockDevice, start: u64) {
         let range = start + number * 512..start + (number + 1) * 512;
         assert_eq!(read(device, range.clone()), expected(range));
     }
-}
-
-struct Reply(Sender<Outcome>);
-
-impl CompletionSink for Reply {
-    fn complete(&self, _token: Token, outcome: Outcome) {
-        drop(self.0.send(outcome));
-    }
-}
-
-fn submit(device: &dyn BlockDevice, request: Request) -> Receiver<Outcome> {
-    let (sender, receiver) = mpsc::channel();
-    device.submit(request, Completion::new(Arc::new(Reply(sender)), Token(0)));
-    receiver
 }
 
 #[test]

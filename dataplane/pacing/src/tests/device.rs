@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use grampus_blockdev::trial::HeldDevice;
 use grampus_blockdev::{
     BlockDevice, BlockSize, Buffer, ByteRange, Completion, CompletionSink, DeviceError, Durability,
-    Geometry, Length, Offset, Outcome, Request, Token, execute,
+    Geometry, Length, Offset, Outcome, Request, Token, execute, submit,
 };
 use proptest::prelude::*;
 
@@ -51,20 +51,6 @@ fn read(device: &dyn BlockDevice, range: Range<u64>) -> Vec<u8> {
     let outcome = execute(device, Request::Read { offset, buffer });
     outcome.result.unwrap();
     outcome.buffer.unwrap().to_vec()
-}
-
-struct Reply(Sender<Outcome>);
-
-impl CompletionSink for Reply {
-    fn complete(&self, _token: Token, outcome: Outcome) {
-        drop(self.0.send(outcome));
-    }
-}
-
-fn submit(device: &dyn BlockDevice, request: Request) -> Receiver<Outcome> {
-    let (sender, receiver) = mpsc::channel();
-    device.submit(request, Completion::new(Arc::new(Reply(sender)), Token(0)));
-    receiver
 }
 
 fn all_done(answers: Vec<Receiver<Outcome>>) {
