@@ -17,8 +17,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import combinations, pairwise
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from grampus.bench.declared import word_list
 from grampus.bench.findings.comparisons import scale_of
@@ -40,11 +41,14 @@ from grampus.bench.matrix.conclusions import (
     TrendConclusion,
 )
 from grampus.bench.matrix.dimensions import Value, value_of
-from grampus.bench.matrix.expansion import compared_cells
+from grampus.bench.matrix.expansion import CELL_OVERHEAD_S, compared_cells
 from grampus.bench.matrix.suite import MatrixSuite
 from grampus.bench.statistics.effect import Effect, decide_effect
 from grampus.core.units import format_digits
 from grampus.state.matrix_runs import MatrixRun, Trial
+
+if TYPE_CHECKING:
+    from grampus.bench.statistics.planning import Needed
 
 Truth = Literal["yes", "no", "unknown", "untested"]
 ConclusionWord = Literal["holds", "does-not-hold", "undecided", "not-tested"]
@@ -55,6 +59,8 @@ WORDS: Mapping[Truth, ConclusionWord] = {
     "untested": "not-tested",
 }
 _SHOWN_CLAIMS = 4
+# Only for what is left open.
+_NEEDED = "grampus.bench.findings.needed"
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,8 @@ class Claim:
     """`over` / `under` of one quantity, held against limits; None is no limit on that side.
 
     `what` says of which cells; `reason` is why nothing was compared. `parts` are of a quantity that
-    is divided by another (IOPS per GB). `confidence` is that of the interval, over all looks.
+    is divided by another (IOPS per GB). `needed` is of a claim that stays unknown. `confidence` is
+    that of the interval, over all looks.
     """
 
     what: str
@@ -78,6 +85,7 @@ class Claim:
     rounds: int = 0
     reason: str | None = None
     parts: Parts | None = None
+    needed: Needed | None = None  # what would have decided it, where that is known
 
 
 @dataclass(frozen=True)
@@ -113,6 +121,7 @@ class _Compared:
     error: float  # of all that decides it together, at this look
     beside: int  # series or pairs beside each other, any of which would refute it
     untestable: str | None  # at this place, whatever was measured
+    beside_s: float = 0.0  # what a trial takes beside its measuring
 
 
 def decide_conclusions(
@@ -123,13 +132,14 @@ def decide_conclusions(
     Raises GrampusError with code `latency-document` for a latency that cannot be read.
     """
     gathered, error = gather_rounds(run, trials), decide_level(run, trials)
-    return [
-        _decide(
-            *(gathered, error, run.shape_only, one, compared_cells(suite, scale_of(run), one)),
-            has_source=suite.source is not None,
-        )
-        for one in suite.conclusions
-    ]
+    found = []
+    for one in suite.conclusions:
+        groups = compared_cells(suite, scale_of(run), one)
+        untestable = one.not_in_labs if run.shape_only else None
+        beside_s = run.warmup_s + CELL_OVERHEAD_S
+        compared = _Compared(gathered, one, error, len(groups), untestable, beside_s)
+        found.append(_decide(compared, groups, has_source=suite.source is not None))
+    return found
 
 
 def all_of(truths: Sequence[Truth]) -> Truth:
@@ -151,16 +161,9 @@ def any_of(truths: Sequence[Truth]) -> Truth:
 
 
 def _decide(
-    gathered: Mapping[str, CellRounds],
-    error: float,
-    shape_only: bool,
-    conclusion: Conclusion,
-    groups: Sequence[Sequence[Cell]],
-    *,
-    has_source: bool,
+    compared: _Compared, groups: Sequence[Sequence[Cell]], *, has_source: bool
 ) -> ConclusionFinding:
-    untestable = conclusion.not_in_labs if shape_only else None
-    compared = _Compared(gathered, conclusion, error, len(groups), untestable)
+    conclusion = compared.conclusion
     if conclusion.test == "ratio":
         decided = [_decide_ratio(compared, conclusion, group) for group in groups]
     elif conclusion.test == "best":
@@ -297,13 +300,23 @@ def _claim(
         level /= compared.beside
         effect = _effect(pairs, level)
         truth = decide_truth(effect, at_least, at_most)
+    truth = "unknown" if _too_coarse(pairs, level) else truth
+    needed = None
+    if truth == "unknown" and effect.low is not None and effect.ratio is not None:
+        needed = import_module(_NEEDED).decide_needed_rounds(
+            *(compared.conclusion.quantity, (arm, against), pairs, (at_least, at_most)),
+            ratio=effect.ratio,
+            level=level,
+            beside_s=compared.beside_s,
+        )
     return Claim(
         what=what,
         over_cell_id=over.cell_id,
         under_cell_id=under.cell_id,
         at_least=at_least,
         at_most=at_most,
-        truth="unknown" if _too_coarse(pairs, level) else truth,
+        truth=truth,
+        needed=needed,
         ratio=effect.ratio,
         low=effect.low,
         high=effect.high,
@@ -381,6 +394,10 @@ def render_conclusion(
     said = [f"Of {conclusion.quantity}, {'; '.join(shown)}. {_wanted(conclusion)}"]
     if truth == "unknown" and all(claim.low is None for claim in tested):
         said.append("Two rounds are the least that has an interval.")
+    if truth == "unknown":
+        # Without an interval nothing is known of the noise.
+        needed = [one.needed for one in tested if one.truth == "unknown" and one.low is not None]
+        said += [import_module(_NEEDED).render_needed(needed)] if needed else []
     if untested:
         said.append(f"Not tested in {len(claims) - len(tested)} of {len(claims)}: {untested[0]}")
     if conclusion.test == "ratio" and conclusion.published is not None:

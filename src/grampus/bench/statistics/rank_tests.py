@@ -53,7 +53,7 @@ def find_trend(points: Sequence[float], *, level: float) -> Trend:
     slopes = sorted((points[j] - points[i]) / (j - i) for i, j in pairs)
     slope = median(slopes)
     residuals = [value - slope * place for place, value in enumerate(points)]
-    deviation = math.sqrt(_score_variance(points) * _inflation(residuals))
+    deviation = math.sqrt(_score_variance(points) * inflation(residuals))
     score = sum((value > 0) - (value < 0) for value in slopes)
     # The correction for continuity keeps a score of 1 from counting.
     p = math.erfc((abs(score) - 1) / deviation / math.sqrt(2)) if score and deviation else 1.0
@@ -84,7 +84,7 @@ def find_step(points: Sequence[float]) -> StepChange:
     before, after = points[:split], points[split:]
     low, high = median(before), median(after)
     residuals = [value - low for value in before] + [value - high for value in after]
-    p = 2 * math.exp(-6 * furthest**2 / (count**3 + count**2) / _inflation(residuals))
+    p = 2 * math.exp(-6 * furthest**2 / (count**3 + count**2) / inflation(residuals))
     return StepChange(min(1.0, p), split / count, (high - low) / middle)
 
 
@@ -105,7 +105,7 @@ def _score_variance(points: Sequence[float]) -> float:
     return (count * (count - 1) * (2 * count + 5) - tied) / 18
 
 
-def _inflation(residuals: Sequence[float]) -> float:
+def inflation(residuals: Sequence[float]) -> float:
     """By how much dependence multiplies the variance of a mean, and so of a sum of ranks."""
     count = len(residuals)
     middle = (count + 1) / 2

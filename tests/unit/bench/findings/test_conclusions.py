@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from grampus.bench.latency.histogram import Span, histogram_of
 from grampus.bench.latency.histogram_documents import render_histogram
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.statistics.effect import decide_effect
+from grampus.state.matrix_runs import TrialSecond
 from tests.unit.bench.findings.made_matrix import (
     Seen,
     made_figures,
@@ -102,6 +104,50 @@ def test_an_interval_across_the_limit_decides_nothing(limits: dict[str, float]) 
     assert claim.low is not None
     assert claim.high is not None
     assert claim.low < 2 < claim.high
+
+
+@pytest.mark.parametrize(
+    ("at_least", "swing", "said", "share"),
+    [
+        # Rounds differ by 10 %. Their seconds vary by as much as explains it, or not at all.
+        (0.92, 30.0, r"\d+ rounds of (12|24|48) s would decide it four times in five; 1", 1.0),
+        (0.92, 0.0, r"\d+ rounds of 6 s would decide it four times in five; 0", 0.0),
+        (0.92, None, r"\d+ rounds of 6 s would decide it four times in five\.", None),
+        (1.0019, 0.0, r"99 rounds would not decide it\.", None),
+    ],
+)
+def test_an_open_conclusion_says_what_would_decide_it(
+    at_least: float, swing: float | None, said: str, share: float | None
+) -> None:
+    """`swing` is that of the seconds of a trial around 100; None: they were not kept."""
+    text = made_text(
+        dimensions={"media": ["hdd", "nvme"]}, conclusions=[{**RATIO, "at_least": at_least}]
+    )
+
+    def seen(cell: Cell, number: int) -> Seen:
+        tps = 100 * (1 + 0.1 * (-1) ** number) if cell.point.media == "nvme" else 100
+        seconds = [] if swing is None else [100 + swing * (-1) ** at for at in range(6)]
+        return made_figures(
+            tps,
+            seconds=tuple(
+                TrialSecond(at_s=at, operations=each, errors=0) for at, each in enumerate(seconds)
+            ),
+        )
+
+    suite, run, trials = made_matrix_run(seen, text=text, rounds=6)
+    (found,) = decide_conclusions(suite, run, trials)
+    assert found.word == "undecided"
+    assert re.search(said, found.sentence), found.sentence
+    needed = found.claims[0].needed
+    assert (None if needed is None else needed.short_share) == (
+        None if share is None else pytest.approx(share)
+    )
+
+
+def test_a_conclusion_with_an_answer_needs_nothing() -> None:
+    found = _ratio(100, 200, at_least=1.5)
+    assert found.claims[0].needed is None
+    assert "four times in five" not in found.sentence
 
 
 def test_one_round_has_no_interval_and_decides_nothing() -> None:
