@@ -187,7 +187,6 @@ class FakeLabHost(FakeHost):
         self.unpaced: set[str] = set()  # emulated disks, by daemon, that are as fast as can be
         self.labels: dict[Path, str] = {}  # file of an OSD -> uuid on it
         self.block_limits: dict[tuple[str, str], BlockLimit] = {}
-        self.file_caches: dict[str, int] = {}  # bytes that daemons may have, where that is limited
         self.first_loop = 0
 
     def is_up(self) -> bool:
@@ -214,15 +213,6 @@ class FakeLabHost(FakeHost):
     def start(self, spec: DaemonSpec) -> FakeDaemon:
         self._place(spec)
         return FakeDaemon(spec, "running" if self._can_start(spec) else "stopped")
-
-    def limit_file_cache(self, daemon: str, cache_bytes: int) -> None:
-        assert self.runs(daemon)
-        self.file_caches[daemon] = cache_bytes
-
-    def set_memory_limit(self, daemon: str, limit_bytes: int) -> None:
-        assert self.runs(daemon)
-        assert limit_bytes == self.daemons[daemon].spec.limits.memory_bytes
-        self.file_caches.pop(daemon, None)
 
     def set_block_limit(self, daemon: str, limit: BlockLimit) -> None:
         assert self.runs(daemon)

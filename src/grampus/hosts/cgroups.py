@@ -111,9 +111,10 @@ class Cgroups:
 
         Counted while the group is there, which is longer than its processes are.
         """
+        group = self._root if self._is_v2 else self._root / "memory"
         file = "memory.events" if self._is_v2 else "memory.oom_control"
         try:
-            counts = parse_key_values((self._memory_group(relative) / file).read_text())
+            counts = parse_key_values((group / self._path / relative / file).read_text())
         except OSError:  # no such group, or one that is being removed (ENODEV)
             return 0
         return counts.get("oom_kill", 0)
@@ -139,29 +140,6 @@ class Cgroups:
             if quota_us is not None:
                 _overwrite(group / "cpu.cfs_period_us", str(CPU_PERIOD_US))
             _overwrite(group / "cpu.cfs_quota_us", str(-1 if quota_us is None else quota_us))
-
-    def set_memory_limit(self, relative: str, limit_bytes: int) -> None:
-        """Limit the memory of the group, cached files included. Nothing happens without it.
-
-        The kernel first gives up what the group caches. Raises OSError (EBUSY) in version 1 when
-        the rest does not fit; version 2 ends processes of the group then.
-        """
-        group = self._memory_group(relative)
-        file = group / ("memory.max" if self._is_v2 else "memory.limit_in_bytes")
-        with contextlib.suppress(FileNotFoundError):
-            _overwrite(file, str(limit_bytes))
-
-    def observe_anonymous_bytes(self, relative: str) -> int | None:
-        """What the group uses beside cached files; None without the group.
-
-        Source: kernel documentation, `memory.stat` in admin-guide/cgroup-v2.rst (`anon`) and
-        cgroup-v1/memory.rst (`total_rss`).
-        """
-        try:
-            counts = parse_key_values((self._memory_group(relative) / "memory.stat").read_text())
-        except OSError:  # no such group, or one that is being removed (ENODEV)
-            return None
-        return counts.get("anon" if self._is_v2 else "total_rss")
 
     def set_block_limit(self, relative: str, number: str, limit: BlockLimit) -> None:
         """Limit what the group does on a block device (`MAJOR:MINOR`); None: no limit.
@@ -189,10 +167,6 @@ class Cgroups:
                 file = self._root / "blkio" / self._path / relative
                 # 0 takes the rule away.
                 _overwrite(file / f"blkio.throttle.{name}_device", f"{number} {rate or 0}")
-
-    def _memory_group(self, relative: str) -> Path:
-        top = self._root if self._is_v2 else self._root / "memory"
-        return top / self._path / relative
 
     def _cpu_group(self, relative: str) -> Path:
         top = self._root / self._path if self._is_v2 else self._root / "cpu" / self._path

@@ -285,27 +285,6 @@ class LabHost:
         device = observe_block_device(limit.device)
         self._cgroups.set_block_limit(daemon, f"{device.major}:{device.minor}", limit)
 
-    def limit_file_cache(self, daemon: str, cache_bytes: int) -> None:
-        """Leave a daemon that runs so much memory for cached files beside what else it uses now.
-
-        What it comes to use more goes off that. Raises HostUnreachableError, and GrampusError with
-        code `daemon-absent` for a daemon that does not run.
-        """
-        self._require_reachable()
-        used_bytes = self._cgroups.observe_anonymous_bytes(daemon)
-        if used_bytes is None:
-            raise GrampusError(
-                f"The memory of {daemon} on {self.name} cannot be limited: it does not run.",
-                "`grampus lab up` starts it again.",
-                code="daemon-absent",
-            )
-        self._cgroups.set_memory_limit(daemon, used_bytes + cache_bytes)
-
-    def set_memory_limit(self, daemon: str, limit_bytes: int) -> None:
-        """Limit all memory of a daemon that runs, cached files included."""
-        self._require_reachable()
-        self._cgroups.set_memory_limit(daemon, limit_bytes)
-
     def observe_daemons(self) -> list[DaemonStatus]:
         return [status for status in self._containers.observe() if status.name != HOST_CONTAINER]
 

@@ -11,7 +11,6 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from grampus.core.errors import GrampusError
-from grampus.core.units import MIB
 from grampus.hosts.port import Bind, Host
 from grampus.hosts.presence import is_there
 from grampus.lab.filestore import (
@@ -49,7 +48,7 @@ class OsdPlace:
 
 
 class ObjectStore(Protocol):
-    """All but `binds` and `cache_arguments` change the host, and may be repeated from any state.
+    """All but `binds` change the host, and may be repeated from any state.
 
     The OSD does not run, or is left alone.
     """
@@ -64,10 +63,6 @@ class ObjectStore(Protocol):
 
     def binds(self, host: Host, place: OsdPlace, /) -> tuple[Bind, ...]:
         """What its daemon sees of the host beside what every OSD does."""
-        ...
-
-    def cache_arguments(self, cache_mib: int, /) -> tuple[str, ...] | None:
-        """What has its daemon cache so much of the data; None: the kernel caches it."""
         ...
 
     def ensure_detached(self, host: Host, osd_id: int) -> None:
@@ -117,11 +112,6 @@ class BlueStore:
     def binds(self, _host: Host, _place: OsdPlace, /) -> tuple[Bind, ...]:
         return ()
 
-    def cache_arguments(self, cache_mib: int, /) -> tuple[str, ...] | None:
-        # Its automatic size follows `osd memory target`, which cannot be below 896 MiB.
-        size_bytes = cache_mib * MIB
-        return ("--bluestore-cache-autotune=false", f"--bluestore-cache-size={size_bytes}")
-
     def ensure_detached(self, host: Host, osd_id: int) -> None:
         del host, osd_id  # its daemon opens them itself
 
@@ -159,9 +149,6 @@ class FileStore:
 
     def binds(self, host: Host, place: OsdPlace, /) -> tuple[Bind, ...]:
         return (filestore_bind(host, place.osd_id),)
-
-    def cache_arguments(self, _cache_mib: int, /) -> tuple[str, ...] | None:
-        return None
 
     def ensure_detached(self, host: Host, osd_id: int) -> None:
         ensure_filestore_unmounted(host, osd_id)

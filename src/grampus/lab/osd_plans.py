@@ -52,7 +52,6 @@ class OsdPlan:
     crush_location: str | None = None  # None: Ceph's own, under the root `default`
     cpus: float = OSD_CPUS
     thread_cache_mib: int = THREAD_CACHE_MIB
-    cache_mib: int | None = None  # None: no limit beside Ceph's own
 
 
 def decide_first_osds(spec: LabSpec) -> list[OsdPlan]:
@@ -109,5 +108,4 @@ def _plan_osd(spec: LabSpec, osd_set: OsdSet, host: str, device: int, part: int)
         crush_location=f"root={osd_set.crush_root} host={osd_set.crush_host(host)}",
         cpus=OSD_CPUS if cores is None else cores / osd_set.osds_per_host,
         thread_cache_mib=osd_set.thread_cache_mib or THREAD_CACHE_MIB,
-        cache_mib=osd_set.cache_mib,
     )

@@ -21,10 +21,8 @@ class OsdSet(Model):
 
     `size_bytes` is that of each OSD. `cores_per_host` is shared evenly by the set's OSDs of a
     host; None: as the first OSDs. `thread_cache_mib` is TCMalloc's cache of all threads of an OSD;
-    None: as the first OSDs. `cache_mib` is what an OSD may keep of its data in memory: BlueStore's
-    cache, or what the kernel caches of FileStore's files while limits are imposed; None: as much as
-    Ceph and the machine allow. Not `is_synced`: a flush does not wait for the machine's disk where
-    a hard disk is emulated, so a crash of the machine may lose the set. `has_pool`: with a pool for
+    None: as the first OSDs. Not `is_synced`: a flush does not wait for the machine's disk where a
+    hard disk is emulated, so a crash of the machine may lose the set. `has_pool`: with a pool for
     images, of as many copies as the lab keeps. `is_leaving`: its removal has begun, and can only be
     finished.
     """
@@ -39,7 +37,6 @@ class OsdSet(Model):
     wal_db_media: WalDbMediaName | None = None
     objectstore: ObjectStoreName = "bluestore"
     thread_cache_mib: int | None = None
-    cache_mib: int | None = None
     cores_per_host: float | None = None
     is_synced: bool = True
     has_pool: bool = True
@@ -92,6 +89,4 @@ def describe_osd_set(osd_set: OsdSet) -> str:
         words.append("lost when this machine crashes")
     if osd_set.thread_cache_mib is not None:
         words.append(f"thread cache {osd_set.thread_cache_mib} MiB")
-    if osd_set.cache_mib is not None:
-        words.append(f"cache of data {osd_set.cache_mib} MiB")
     return ", ".join(words)

@@ -39,8 +39,6 @@ MAX_SET_NAME_LENGTH = 24
 _COPIES_NAME = re.compile(r"\d+-cop(y|ies)")
 MAX_SET_OSDS_PER_HOST = 2 * MAX_OSDS_PER_HOST
 MIN_THREAD_CACHE_MIB, MAX_THREAD_CACHE_MIB = 1, 4096
-# Of data. What else an OSD uses must fit into its memory limit beside it.
-MIN_CACHE_MIB, MAX_CACHE_MIB = 16, 1024
 
 
 @dataclass(frozen=True)
@@ -90,12 +88,6 @@ def require_possible(osd_set: OsdSet, *, machine_cores: int) -> OsdSet:
         raise UsageError(
             f"A thread cache of {cache} MiB is not supported.",
             f"Choose {MIN_THREAD_CACHE_MIB} to {MAX_THREAD_CACHE_MIB} MiB.",
-        )
-    kept = osd_set.cache_mib
-    if kept is not None and not MIN_CACHE_MIB <= kept <= MAX_CACHE_MIB:
-        raise UsageError(
-            f"A cache of {kept} MiB for the data of an OSD is not supported.",
-            f"Choose {MIN_CACHE_MIB} to {MAX_CACHE_MIB} MiB.",
         )
     object_store(osd_set.objectstore)
     return osd_set

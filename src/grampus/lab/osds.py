@@ -11,11 +11,10 @@ from pathlib import PurePosixPath
 
 from grampus.ceph.cluster import CephCluster
 from grampus.core.errors import GrampusError
-from grampus.core.units import MIB
 from grampus.hosts.lab_host import LabFleet
 from grampus.hosts.media import disk_model
 from grampus.hosts.port import Host
-from grampus.lab.ceph_daemons import OSD_MEMORY_LIMIT_BYTES, osd_daemon, osd_spec
+from grampus.lab.ceph_daemons import osd_daemon, osd_spec
 from grampus.lab.making import in_parallel, new_key
 from grampus.lab.model import LabSpec
 from grampus.lab.object_stores import OBJECT_STORES, ObjectStore, OsdPlace
@@ -92,16 +91,11 @@ class LabOsds:
             host.run(["rm", "-f", *(str(directory / name) for name in names)])
 
     def lift_limits(self, plans: Sequence[OsdPlan]) -> None:
-        """Their devices are as fast as the machine's, until `impose_limits` or their next start.
-
-        The kernel caches for them what it has memory for.
-        """
+        """Their devices are as fast as the machine's, until `impose_limits` or their next start."""
         self._set_limits(plans, is_limited=False)
 
     def impose_limits(self, plans: Sequence[OsdPlan]) -> None:
         """Their devices are limited as their media again; what was written before is on them.
-
-        So is what the kernel caches for them, where that is to be limited.
 
         Raises GrampusError with code `no-device` rather than to leave one of them without limits.
         """
@@ -123,12 +117,6 @@ class LabOsds:
                 limit = decide_limit(part, device)
                 host.set_block_limit(osd_daemon(osd_id), limit if is_limited else lifted(limit))
                 self._devices.set_paced(host, osd_directory(host), part, is_paced=is_limited)
-            if plan.cache_mib is not None and _cache_arguments(plan) is None:
-                # Only now: what it uses beside files is known when all of them are written.
-                if is_limited:
-                    host.limit_file_cache(osd_daemon(osd_id), plan.cache_mib * MIB)
-                else:
-                    host.set_memory_limit(osd_daemon(osd_id), OSD_MEMORY_LIMIT_BYTES)
 
     def observe(self, plans: Sequence[OsdPlan]) -> dict[int, bool]:
         """Those that the cluster knows, by id: whether each is up."""
@@ -201,10 +189,7 @@ class LabOsds:
                 host.data_dir,
                 cpus=plan.cpus,
                 thread_cache_mib=plan.thread_cache_mib,
-                arguments=(
-                    *(() if location is None else ("--crush-location", location)),
-                    *(_cache_arguments(plan) or ()),
-                ),
+                arguments=() if location is None else ("--crush-location", location),
                 binds=store.binds(host, place),
             )
         )
@@ -230,13 +215,6 @@ def object_store(name: ObjectStoreName) -> ObjectStore:
             code="no-objectstore",
         )
     return store
-
-
-def _cache_arguments(plan: OsdPlan) -> tuple[str, ...] | None:
-    """What limits the cache of an OSD's own; None: it has none, or no limit."""
-    if plan.cache_mib is None:
-        return None
-    return object_store(plan.objectstore).cache_arguments(plan.cache_mib)
 
 
 def find_first_osd(spec: LabSpec, host: Host, osd_id: int) -> OsdPlan | None:

@@ -20,7 +20,6 @@ def test_a_need_is_a_set_of_the_same_kind() -> None:
         osd_devices_per_host=3,
         osd_cores_per_host=1,
         osd_thread_cache_mib=32,
-        osd_cache_mib=64,
     )
     osd_set = osd_set_of(needs, first_bytes=20 * GIB)
     assert osd_set == OsdSet(
@@ -31,7 +30,6 @@ def test_a_need_is_a_set_of_the_same_kind() -> None:
         osds_per_device=2,
         wal_db_media="optane",
         thread_cache_mib=32,
-        cache_mib=64,
         cores_per_host=1.0,
         is_synced=False,
         has_pool=False,
@@ -43,7 +41,6 @@ def test_what_is_not_asked_for_is_as_the_first_osds_have_it() -> None:
     osd_set = osd_set_of(OsdNeeds(media="ssd", fill_percent=14, osd_bytes=4 * GIB), first_bytes=1)
     assert (osd_set.size_bytes, osd_set.wal_db_media) == (4 * GIB, None)
     assert (osd_set.cores_per_host, osd_set.objectstore) == (None, "bluestore")
-    assert osd_set.cache_mib is None
 
 
 def test_pools_of_a_set_are_told_apart_by_their_copies() -> None:

@@ -383,27 +383,3 @@ def test_threads_that_wait_for_a_cpu(
     for thread in ("11", "12"):
         (proc / thread / "schedstat").unlink()
     assert cgroups.observe_cpu_wait("osd-0") is None
-
-
-@pytest.mark.parametrize(
-    ("version", "file", "stat"),
-    [
-        (1, "memory.limit_in_bytes", "cache 900\nrss 700\ntotal_cache 9000\ntotal_rss 4096\n"),
-        (2, "memory.max", "anon 4096\nfile 9000\nkernel 12\n"),
-    ],
-)
-def test_memory_beside_cached_files_is_known_and_all_of_it_is_limited(
-    tmp_path: Path, version: int, file: str, stat: str
-) -> None:
-    root = tmp_path if version == 2 else tmp_path / "memory"
-    group = root / PATH.strip("/") / "h1/osd-0"
-    write({group / "memory.stat": stat, group / file: "2147483648\n"})
-    if version == 2:
-        (tmp_path / "cgroup.controllers").touch()
-    cgroups = Cgroups(f"{PATH}/h1", root=tmp_path)
-    assert cgroups.observe_anonymous_bytes("osd-0") == 4096
-    assert cgroups.observe_anonymous_bytes("osd-1") is None
-    cgroups.set_memory_limit("osd-0", 8192)
-    cgroups.set_memory_limit("osd-1", 8192)
-    assert (group / file).read_text() == "8192"
-    assert not (group.parent / "osd-1").exists()

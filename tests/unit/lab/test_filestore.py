@@ -7,7 +7,6 @@ from pathlib import Path as RealPath
 import pytest
 
 from grampus.core.errors import RefusedError
-from grampus.core.units import MIB
 from grampus.hosts.loop_scripts import DETACH_LOOPS
 from grampus.hosts.port import DaemonSpec
 from grampus.lab.osd_set import OsdSet, find_osd_sets
@@ -156,26 +155,6 @@ def test_a_set_on_filestore_beside_first_osds_on_bluestore(world: FilestoreWorld
     assert len(first.binds) == len(one.binds) - 1
     assert [block.write_iops for block in one.limits.block] == [None]
     assert not [word for word in one.argv if "filestore" in word], "not Ceph's own settings"
-
-
-@pytest.mark.parametrize("cache_mib", [None, 64])
-def test_what_the_kernel_caches_of_its_files_is_limited_while_limits_are_imposed(
-    world: FilestoreWorld, cache_mib: int | None
-) -> None:
-    world.osd_set = FILES.model_copy(update={"cache_mib": cache_mib})
-    world.add()
-    limited = {} if cache_mib is None else {f"osd-{osd}": 64 * MIB for osd in (3, 4, 5)}
-
-    def found() -> dict[str, int]:
-        return {osd: size for host in world.machines() for osd, size in host.file_caches.items()}
-
-    for _ in range(2):
-        assert found() == {}
-        world.service().impose_limits("files")
-        assert found() == limited
-        world.service().lift_limits("files")
-    assert found() == {}
-    assert not any("cache" in word for word in world.machines()[0].daemons["osd-3"].spec.argv)
 
 
 def test_its_key_is_in_a_private_file_and_on_no_command_line(world: FilestoreWorld) -> None:

@@ -92,7 +92,6 @@ def test_no_limit_is_none_by_being_shared() -> None:
             {"cores_per_host": 1.5, "thread_cache_mib": 64},
             "1 OSD of 4 GiB on 1 ssd, 1.5 cores, thread cache 64 MiB",
         ),
-        ({"cache_mib": 64}, "1 OSD of 4 GiB on 1 ssd, cache of data 64 MiB"),
         ({"is_synced": False}, "1 OSD of 4 GiB on 1 ssd"),
         (
             {"media": "hdd", "is_synced": False},

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
-from grampus.core.units import GIB, MIB
+from grampus.core.units import GIB
 from grampus.hosts.lab_host import LabFleet
 from grampus.hosts.media import WalDbMediaName
 from grampus.hosts.port import BlockLimit
@@ -312,8 +312,6 @@ def test_a_lost_state_finds_the_sets_again(world: World) -> None:
         ({"cores_per_host": 3.0}, "cannot have 3 cores: this machine has 2"),
         ({"cores_per_host": 0.1, "osds_per_device": 2}, "cannot have 0.1 cores"),
         ({"thread_cache_mib": 0}, "thread cache of 0 MiB"),
-        ({"cache_mib": 15}, "cache of 15 MiB for the data"),
-        ({"cache_mib": 1025}, "Choose 16 to 1024 MiB"),
     ],
 )
 def test_what_no_lab_can_have_is_refused(changed: dict[str, object], sentence: str) -> None:
@@ -401,22 +399,6 @@ def test_limits_of_the_media_are_lifted_and_imposed_again(tmp_path: Path) -> Non
     assert all(("sync",) in host.commands for host in world.ceph.hosts)
     with pytest.raises(NotFoundError):
         world.service().lift_limits("disk")
-    world.close()
-
-
-def test_bluestore_keeps_so_much_of_the_data_in_memory_as_it_is_told(tmp_path: Path) -> None:
-    world = World(tmp_path, make_set(name="disks", cache_mib=64))
-    world.add()
-    argv = {
-        name: [word for word in one.spec.argv if "cache" in word]
-        for host in world.ceph.hosts
-        for name, one in host.daemons.items()
-        if name.startswith("osd-")
-    }
-    told = ["--bluestore-cache-autotune=false", f"--bluestore-cache-size={64 * MIB}"]
-    assert [argv[f"osd-{number}"] for number in range(6)] == [[]] * 3 + [told] * 3
-    world.service().impose_limits("disks")
-    assert [host.file_caches for host in world.ceph.hosts] == [{}] * 3
     world.close()
 
 

@@ -106,12 +106,9 @@ def _describe_kind(point: Point) -> str:
     if OWN in (point.objectstore, point.media, point.wal_db_device):
         return "those that the place has"
     store, beside = _OBJECT_STORES[point.objectstore]
-    words = [f"{store} on {point.media}"]
-    if point.wal_db_device != "none":
-        words.append(f"{beside} on {point.wal_db_device}")
-    if point.osd_cache_mib:
-        words.append(f"{point.osd_cache_mib} MiB of memory for data")
-    return ", ".join(words)
+    if point.wal_db_device == "none":
+        return f"{store} on {point.media}"
+    return f"{store} on {point.media}, {beside} on {point.wal_db_device}"
 
 
 def decide_media(points: Iterable[Point]) -> list[DeviceMediaName]:

@@ -138,12 +138,6 @@ def decide_osd_offers(lab: LabFeatures) -> dict[str, Offer]:
             because="all hosts of a lab share the cores of one machine",
         ),
         "osd_thread_cache_mib": Offer(at_least=1, at_most=4096),
-        "osd_cache_mib": Offer(
-            values=(0,),
-            at_least=16,
-            at_most=1024,
-            because="an OSD of a lab has 2 GiB of memory",
-        ),
         "fill_percent": Offer(
             at_least=0,
             at_most=MAX_FILL_PERCENT,

@@ -46,7 +46,6 @@ class OsdNeeds(Model):
     osd_devices_per_host: int = 1
     osd_cores_per_host: int | str = str(default_of("osd_cores_per_host"))
     osd_thread_cache_mib: int = 128
-    osd_cache_mib: int = 0
     fill_percent: int = 0
     osd_bytes: int = 0
 
@@ -93,7 +92,6 @@ def decide_osd_needs(cell: Cell, place: PlaceOsds) -> OsdNeeds | None:
         osd_devices_per_host=point.osd_devices_per_host,
         osd_cores_per_host=point.osd_cores_per_host,
         osd_thread_cache_mib=point.osd_thread_cache_mib,
-        osd_cache_mib=point.osd_cache_mib,
         fill_percent=point.fill_percent,
         osd_bytes=_filled_osd_bytes(cell, place) if point.fill_percent else 0,
     )

@@ -153,16 +153,6 @@ class Point(Frozen):
             "a whole number from 1 to 4096",
         ),
     ] = 128
-    osd_cache_mib: Annotated[
-        int,
-        _whole(0, 1 << 20),
-        Dimension(
-            "cluster",
-            "what an OSD may keep of its data in memory, in MiB; 0: what Ceph and the "
-            "machine allow",
-            "a whole number from 0 to 1048576",
-        ),
-    ] = 0
     fill_percent: Annotated[
         int,
         _whole(0, 95),

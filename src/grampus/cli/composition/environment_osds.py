@@ -101,7 +101,6 @@ def osd_set_of(needs: OsdNeeds, *, first_bytes: int) -> OsdSet:
             "wal_db_media": None if wal_db == "none" else wal_db,
             "objectstore": needs.objectstore,
             "thread_cache_mib": needs.osd_thread_cache_mib,
-            "cache_mib": needs.osd_cache_mib or None,
             "cores_per_host": None if cores == "all" else float(cores),
             "is_synced": False,
             "has_pool": False,

@@ -106,11 +106,6 @@ def test_how_fast_a_medium_is(media: DeviceMediaName, words: str):
             ["hdd", "nvme", "optane"],
         ),
         (
-            [{"media": "hdd", "osd_cache_mib": 64, "objectstore": "filestore"}],
-            "FileStore on hdd, 64 MiB of memory for data",
-            ["hdd"],
-        ),
-        (
             [{"media": "own", "objectstore": "own", "wal_db_device": "own"}, {"media": "hdd"}],
             "those that the place has; BlueStore on hdd",
             ["hdd"],

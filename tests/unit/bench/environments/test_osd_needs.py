@@ -58,7 +58,6 @@ def test_cells_that_ask_for_what_is_there_stand_on_it(point: dict[str, Any]) -> 
         {"osd_devices_per_host": 2},
         {"osd_cores_per_host": 1},
         {"osd_thread_cache_mib": 32},
-        {"osd_cache_mib": 64},
         {"fill_percent": 14},
     ],
 )

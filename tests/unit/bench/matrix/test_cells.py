@@ -43,7 +43,6 @@ OTHER: dict[str, Any] = {
     "osd_devices_per_host": 2,
     "osd_cores_per_host": 10,
     "osd_thread_cache_mib": 32,
-    "osd_cache_mib": 64,
     "fill_percent": 14,
     "layout": "hyperconverged",
     "runtime": "vm",

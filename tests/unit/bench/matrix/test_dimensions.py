@@ -42,7 +42,6 @@ def test_defaults_belong_to_the_schema_of_ids() -> None:
         "osd_devices_per_host": 1,
         "osd_cores_per_host": "all",
         "osd_thread_cache_mib": 128,
-        "osd_cache_mib": 0,
         "fill_percent": 0,
         "layout": "decoupled",
         "runtime": "container",
