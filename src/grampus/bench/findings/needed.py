@@ -15,8 +15,14 @@ from grampus.bench.statistics.planning import (
     relative_error,
 )
 
-# Quantities that follow from the operations of each second.
-THROUGHPUTS = frozenset({"tps", "qps", "tps-per-database", "qps-per-database", "iops", "mb-per-s"})
+# Quantities that follow from the operations of each second; in a closed loop the average latency
+# does, too.
+OF_SECONDS = frozenset(
+    {
+        *("tps", "qps", "tps-per-database", "qps-per-database"),
+        *("iops", "mb-per-s", "latency-avg"),
+    }
+)
 
 
 def decide_needed_rounds(
@@ -35,8 +41,8 @@ def decide_needed_rounds(
     """
     figures = [one.figures for rounds in cells for one in rounds.measured.values()]
     errors = []
-    # Seconds tell how exact a throughput is, and nothing of a percentile.
-    if quantity in THROUGHPUTS:
+    # Seconds tell how exact a mean is, and nothing of a percentile.
+    if quantity in OF_SECONDS:
         found = [relative_error([each.operations for each in one.seconds]) for one in figures]
         errors = [one for one in found if one is not None]
     return decide_needed(
