@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from grampus.cli.bench_matrix_tables import (
+    SAID_OF_RUN,
     cell_table,
     comparison_row,
     figure_row,
@@ -34,10 +35,6 @@ LAYERS_SAID = (
 )
 
 
-# Sentences about the run, each of them or null.
-_SAID = ("cut_short", "enough", "environments_said", "statement")
-
-
 def _verdict(conclusion: Mapping[str, Any]) -> str:
     said, repeats = f"**{words(conclusion['word'])}**", conclusion["repeats"]
     return said if repeats is None else f"{said} (the same fact as `{repeats}`)"
@@ -49,7 +46,7 @@ def render_markdown(document: Mapping[str, Any]) -> str:
         f"# {escape(document['title'])}",
         escape(document["question"]),
         escape(_how(document)),
-        *(escape(document[key]) for key in _SAID if document[key]),
+        *(escape(document[key]) for key in SAID_OF_RUN if document[key]),
         "## Conclusions",
         table(
             ["conclusion" if document["source"] is None else "conclusion of the source", "here"],

@@ -234,6 +234,10 @@ def figure_row(figure: Mapping[str, Any]) -> Row:
     ]
 
 
+# Sentences about a run in its document, each of them a text or null.
+SAID_OF_RUN = ("cut_short", "enough", "environments_said", "statement")
+
+
 def _heading(document: Mapping[str, Any]) -> list[str]:
     lines = [
         document["title"],
@@ -246,8 +250,7 @@ def _heading(document: Mapping[str, Any]) -> list[str]:
             f"Unfinished: `grampus bench run {document['suite']} --scale {document['scale']} "
             "--resume` resumes it."
         )
-    said = ("cut_short", "enough", "environments_said", "statement")
-    lines += [document[key] for key in said if document[key] is not None]
+    lines += [document[key] for key in SAID_OF_RUN if document[key] is not None]
     return [*lines, ""]
 
 

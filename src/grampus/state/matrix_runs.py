@@ -67,8 +67,8 @@ class MatrixRun(Frozen):
     )
     environments: Environments = Field(
         default="kept",
-        description="whether OSDs, pools and data of cells were created once (kept), or again for "
-        "each round",
+        description="whether databases, pools and OSDs of cells were created once (kept), or again "
+        "for each round",
     )
     budget_s: float | None
     started_at_s: float

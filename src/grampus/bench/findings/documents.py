@@ -111,11 +111,16 @@ def describe_environments(run: MatrixRun) -> str | None:
     """
     if run.environments == "each-round":
         return (
-            "OSDs, pools and data of the cells were created again for each round: the intervals "
-            "include the difference between two environments that are alike."
+            "Databases, pools, and OSDs that the place does not have itself were created again for "
+            "each round: the intervals include the difference between environments that are alike."
         )
     measured = [one for one in run.cells if one.not_runnable is None]
-    names = [name for name, dimension in DIMENSIONS.items() if dimension.scope == "cluster"]
+    # A profile of settings is changed under cells that share all else.
+    names = [
+        name
+        for name, dimension in DIMENSIONS.items()
+        if dimension.scope == "cluster" and name != "profile"
+    ]
     if len({tuple(one.point.get(name) for name in names) for one in measured}) < 2:
         return None
     return (

@@ -361,7 +361,7 @@ def _facts(run: MatrixRun, findings: Findings) -> tuple[Fact, ...]:
     if run.enough is not None:
         facts.append(Fact("Ended early", run.enough))
     if run.environments == "each-round":
-        facts.append(Fact("OSDs, pools and data", "created again for each round"))
+        facts.append(Fact("Environments", "created again for each round"))
     return tuple(facts)
 
 

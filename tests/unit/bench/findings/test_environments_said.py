@@ -14,6 +14,8 @@ from tests.unit.bench.findings.made_matrix import made_figures, made_matrix_run,
     [
         ({"media": ["hdd", "nvme"], "threads": [1, 8]}, "kept", {}, "do not include that"),
         ({"media": ["hdd", "nvme"], "threads": [1, 8]}, "each-round", {}, "include the difference"),
+        # Settings are changed under cells that share all else.
+        ({"profile": ["defaults", "redhat-2016"], "threads": [1, 8]}, "kept", {}, None),
         # All cells share one: nothing differs but the load.
         ({"media": ["hdd"], "threads": [1, 8]}, "kept", {}, None),
         (
