@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from grampus.core.errors import UsageError, closest_name
+from grampus.core.errors import UsageError, closest_name, suggest_file
 
 Declared = TypeVar("Declared", bound=BaseModel)
 _EXPLAINED = "explained"
@@ -51,9 +51,11 @@ def read_text(file: Path, *, noun: str) -> str:
     """The text of `file`. Raises UsageError (code `invalid-NOUN`) when it cannot be read."""
     try:
         return file.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise UsageError(
-            f"There is no file {file}.", "Look for it with `ls`.", code=f"invalid-{noun}"
+            f"The file {file} does not exist.",
+            suggest_file(file, "Give the path of the file."),
+            code=f"invalid-{noun}",
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(

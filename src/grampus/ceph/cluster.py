@@ -17,6 +17,8 @@ from grampus.core.models import Model
 # How long a client that was shut out stays so: every fence of Grampus, and of the volumed that it
 # starts. `volumes/fencing.py` says why a day.
 BLOCKLIST_EXPIRE_S = 24 * 3600
+# The least that `osd_memory_target` takes (`ceph config help osd_memory_target`: min 896Mi).
+MIN_OSD_MEMORY_TARGET_MIB = 896
 
 
 class PoolUsage(Model):

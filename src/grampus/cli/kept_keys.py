@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from grampus.core.errors import NotFoundError, RefusedError, UsageError
+from grampus.core.errors import NotFoundError, RefusedError, UsageError, suggest_file
 from grampus.state.home import Home, write_atomically
 from grampus.state.keys import KeptKeys, KeyT
 
@@ -59,7 +59,9 @@ def import_key(keys: KeptKeys[KeyT], file: Path) -> KeyT:
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
-        raise NotFoundError(f"The file {file} does not exist.", exported) from None
+        raise NotFoundError(
+            f"The file {file} does not exist.", suggest_file(file, exported)
+        ) from None
     except IsADirectoryError:
         raise UsageError(f"{file.absolute()} is a directory.", exported) from None
     found = keys.parse(text)

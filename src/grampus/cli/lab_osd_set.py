@@ -71,11 +71,21 @@ def osd_set_add(
             metavar="MIB", help="TCMalloc's cache for all threads of an OSD (default 128)."
         ),
     ] = None,
+    memory_target_mib: Annotated[
+        int | None,
+        typer.Option(metavar="MIB", help="osd_memory_target of an OSD (default 1024)."),
+    ] = None,
     cores_per_host: Annotated[
         float | None,
         typer.Option(
             metavar="CORES",
             help="Cores that the set's OSDs on a host share evenly (default: two for each OSD).",
+        ),
+    ] = None,
+    hosts: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Only on the first N hosts that have OSDs (default: on all)."
         ),
     ] = None,
     size: Annotated[
@@ -97,7 +107,7 @@ def osd_set_add(
             raise UsageError(f"An OSD of {size} is too small.", "Choose at least 4G (--size).")
         found = service.find(name)
         wal_db_media = None if wal_db is None else _word(wal_db, WAL_DB_MEDIA, "WAL/DB media")
-        osds = len(spec.osd_hosts) * max(devices_per_host * osds_per_device, 1)
+        osds = max(len(spec.osd_hosts[:hosts]), 1) * max(devices_per_host * osds_per_device, 1)
         free_bytes = shutil.disk_usage(session.home.root).free
         osd_set = OsdSet(
             name=name,
@@ -111,9 +121,11 @@ def osd_set_add(
             wal_db_media=wal_db_media,
             objectstore=_word(objectstore, STORES, "object store"),
             thread_cache_mib=thread_cache_mib,
+            memory_target_mib=memory_target_mib,
+            hosts=hosts,
             cores_per_host=cores_per_host,
         )
-        require_possible(osd_set, machine_cores=os.cpu_count() or 1)
+        require_possible(osd_set, spec, machine_cores=os.cpu_count() or 1)
         service.require_addable(osd_set)
         service.require_room(osd_set)
         service.add(osd_set)

@@ -13,7 +13,13 @@ from typing import IO
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
-from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
+from grampus.core.errors import (
+    GrampusError,
+    NotFoundError,
+    RefusedError,
+    UsageError,
+    suggest_file,
+)
 from grampus.databases.controller.due_jobs import ControllerEvent
 
 WEBHOOK_TIMEOUT_S = 10.0  # of each wait for the other side
@@ -66,6 +72,14 @@ def read_webhook_address(file: Path) -> str:
         mode = file.stat().st_mode
         with file.open("rb") as opened:
             content = opened.read(_MOST_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFoundError(
+            f"The file {file} with the address of the webhook does not exist.",
+            suggest_file(
+                file, "Write the address to the file, or name another file with --webhook."
+            ),
+            code="no-webhook",
+        ) from None
     except OSError as error:
         raise NotFoundError(
             f"The file {file} with the address of the webhook cannot be read ({error.strerror}).",

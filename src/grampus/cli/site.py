@@ -17,7 +17,7 @@ from grampus.cli.composition.sites import site_service
 from grampus.cli.nouns import app
 from grampus.cli.options import FORMAT_DEFAULT, DryRunOption, FormatOption, YesOption
 from grampus.cli.output import make_output
-from grampus.core.errors import RefusedError, UsageError
+from grampus.core.errors import RefusedError, UsageError, suggest_file
 from grampus.core.names import require_name
 from grampus.sites.adoption import AdoptOrder
 from grampus.sites.model import DEFAULT_POOL, DEFAULT_USER, SiteSpec
@@ -171,8 +171,19 @@ def site_join(
     """
     try:
         file = parse_join_file(source.read_text())
+    except (FileNotFoundError, NotADirectoryError):
+        raise UsageError(
+            f"--from: the file {source} does not exist.",
+            suggest_file(source, "Give the file that `grampus site key` wrote."),
+            code="no-such-file",
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--from: {source} cannot be read.", code="no-such-file") from error
+        why = error.strerror if isinstance(error, OSError) else "it is not a text file"
+        raise UsageError(
+            f"--from: the file {source} cannot be read: {why}.",
+            "Give the file that `grampus site key` wrote.",
+            code="unreadable-file",
+        ) from None
     session, output = LabSession(file.site, makes_lab=True), make_output(output_format)
     with session.progress:
         service = site_service(session)

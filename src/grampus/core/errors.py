@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 
@@ -68,6 +69,22 @@ def suggest(wanted: str, known: Iterable[str], otherwise: str) -> str:
     """The remedy for a wrong name: the known one that was most likely meant, else `otherwise`."""
     meant = closest_name(wanted, known)
     return otherwise if meant is None else f"Did you mean '{meant}'?"
+
+
+def suggest_file(file: Path, otherwise: str) -> str:
+    """The remedy for a file that does not exist: what was most likely meant, else `otherwise`.
+
+    Says which of its directories is missing, or which file beside it has a name like it.
+    """
+    missing = [one for one in file.absolute().parents if not one.is_dir()]
+    if missing:
+        why = "is not a directory" if missing[-1].exists() else "does not exist"
+        return f"{missing[-1]} {why}. {otherwise}"
+    try:
+        meant = closest_name(file.name, [one.name for one in file.absolute().parent.iterdir()])
+    except OSError:  # a directory that may be entered, but not listed
+        meant = None
+    return otherwise if meant is None else f"Did you mean '{file.parent / meant}'?"
 
 
 def not_found(noun: str, wanted: str, known: Iterable[str], *, list_command: str) -> NotFoundError:

@@ -58,10 +58,20 @@ def osd_spec(
     *,
     cpus: float,
     thread_cache_mib: int,
+    memory_target_mib: int | None = None,
     arguments: tuple[str, ...] = (),
     binds: tuple[Bind, ...] = (),
 ) -> DaemonSpec:
-    """The OSD with that id, on block devices; `blocks` limit them as media."""
+    """The OSD with that id, on block devices; `blocks` limit them as media.
+
+    `memory_target_mib` raises or lowers its `osd_memory_target` and its limit of memory alike;
+    None: the cluster's.
+    """
+    target_bytes = OSD_MEMORY_TARGET_BYTES
+    if memory_target_mib is not None:
+        target_bytes = memory_target_mib * MIB
+        arguments = (*arguments, "--osd-memory-target", str(target_bytes))
+    limit_bytes = OSD_MEMORY_LIMIT_BYTES + target_bytes - OSD_MEMORY_TARGET_BYTES
     return DaemonSpec(
         name=osd_daemon(osd_id),
         argv=("ceph-osd", *_FOREGROUND, "--id", str(osd_id), *arguments),
@@ -71,7 +81,7 @@ def osd_spec(
             "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES": str(thread_cache_mib * MIB),
         },
         devices=devices,
-        limits=Limits(cpus=cpus, memory_bytes=OSD_MEMORY_LIMIT_BYTES, block=blocks),
+        limits=Limits(cpus=cpus, memory_bytes=limit_bytes, block=blocks),
     )
 
 

@@ -52,6 +52,7 @@ class OsdPlan:
     crush_location: str | None = None  # None: Ceph's own, under the root `default`
     cpus: float = OSD_CPUS
     thread_cache_mib: int = THREAD_CACHE_MIB
+    memory_target_mib: int | None = None  # None: that of the cluster's configuration
 
 
 def decide_first_osds(spec: LabSpec) -> list[OsdPlan]:
@@ -68,11 +69,16 @@ def decide_first_osds(spec: LabSpec) -> list[OsdPlan]:
     ]
 
 
+def decide_set_hosts(spec: LabSpec, osd_set: OsdSet) -> list[str]:
+    """The hosts that the set has OSDs on."""
+    return spec.osd_hosts[: osd_set.hosts]
+
+
 def decide_set_osds(spec: LabSpec, osd_set: OsdSet) -> list[OsdPlan]:
     """The OSDs of a set, host after host and device after device."""
     return [
         _plan_osd(spec, osd_set, host, device, part)
-        for host in spec.osd_hosts
+        for host in decide_set_hosts(spec, osd_set)
         for device in range(osd_set.devices_per_host)
         for part in range(osd_set.osds_per_device)
     ]
@@ -108,4 +114,5 @@ def _plan_osd(spec: LabSpec, osd_set: OsdSet, host: str, device: int, part: int)
         crush_location=f"root={osd_set.crush_root} host={osd_set.crush_host(host)}",
         cpus=OSD_CPUS if cores is None else cores / osd_set.osds_per_host,
         thread_cache_mib=osd_set.thread_cache_mib or THREAD_CACHE_MIB,
+        memory_target_mib=osd_set.memory_target_mib,
     )

@@ -20,11 +20,12 @@ class OsdSet(Model):
     """OSDs alike, as many on each host, under a CRUSH root of their own.
 
     `size_bytes` is that of each OSD. `cores_per_host` is shared evenly by the set's OSDs of a
-    host; None: as the first OSDs. `thread_cache_mib` is TCMalloc's cache of all threads of an OSD;
-    None: as the first OSDs. Not `is_synced`: a flush does not wait for the machine's disk where a
-    hard disk is emulated, so a crash of the machine may lose the set. `has_pool`: with a pool for
-    images, of as many copies as the lab keeps. `is_leaving`: its removal has begun, and can only be
-    finished.
+    host. `thread_cache_mib` is TCMalloc's cache of all threads of an OSD, `memory_target_mib` its
+    `osd_memory_target`. None for each of the three: as the first OSDs. `hosts`: only on the first
+    so many hosts that have OSDs; None: on all of them. Not `is_synced`: a flush does not wait for
+    the machine's disk where a hard disk is emulated, so a crash of the machine may lose the set.
+    `has_pool`: with a pool for images, of as many copies as the lab keeps. `is_leaving`: its
+    removal has begun, and can only be finished.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,6 +38,8 @@ class OsdSet(Model):
     wal_db_media: WalDbMediaName | None = None
     objectstore: ObjectStoreName = "bluestore"
     thread_cache_mib: int | None = None
+    memory_target_mib: int | None = None
+    hosts: int | None = None
     cores_per_host: float | None = None
     is_synced: bool = True
     has_pool: bool = True
@@ -89,4 +92,8 @@ def describe_osd_set(osd_set: OsdSet) -> str:
         words.append("lost when this machine crashes")
     if osd_set.thread_cache_mib is not None:
         words.append(f"thread cache {osd_set.thread_cache_mib} MiB")
+    if osd_set.memory_target_mib is not None:
+        words.append(f"memory target {osd_set.memory_target_mib} MiB")
+    if osd_set.hosts is not None:
+        words.append(f"only on {osd_set.hosts} host{'' if osd_set.hosts == 1 else 's'}")
     return ", ".join(words)

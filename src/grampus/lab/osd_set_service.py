@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from grampus.ceph.cluster import CephCluster, explain_no_filestore
+from grampus.ceph.cluster import MIN_OSD_MEMORY_TARGET_MIB, CephCluster, explain_no_filestore
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, RefusedError, UsageError, not_found
 from grampus.core.names import require_name
@@ -22,7 +22,7 @@ from grampus.lab.operation_kinds import (
     REMOVE_OSD_SET,
     OsdSetSteps,
 )
-from grampus.lab.osd_plans import WAL_DB_BYTES
+from grampus.lab.osd_plans import WAL_DB_BYTES, decide_set_hosts
 from grampus.lab.osd_set import OSD_SET_RECORD, OsdSet, find_osd_sets
 from grampus.lab.osd_sets import LabOsdSet
 from grampus.lab.osds import LabOsds, object_store
@@ -39,6 +39,7 @@ MAX_SET_NAME_LENGTH = 24
 _COPIES_NAME = re.compile(r"\d+-cop(y|ies)")
 MAX_SET_OSDS_PER_HOST = 2 * MAX_OSDS_PER_HOST
 MIN_THREAD_CACHE_MIB, MAX_THREAD_CACHE_MIB = 1, 4096
+MAX_MEMORY_TARGET_MIB = 65536
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,8 @@ class OsdSetView:
         return "degraded" if any(self.osds.values()) else "down"
 
 
-def require_possible(osd_set: OsdSet, *, machine_cores: int) -> OsdSet:
-    """The set, if a lab can have it. Raises UsageError otherwise."""
+def require_possible(osd_set: OsdSet, lab: LabSpec, *, machine_cores: int) -> OsdSet:
+    """The set, if the lab can have it. Raises UsageError otherwise."""
     require_name("OSD set", osd_set.name)
     if len(osd_set.name) > MAX_SET_NAME_LENGTH or _COPIES_NAME.fullmatch(osd_set.name):
         raise UsageError(
@@ -88,6 +89,20 @@ def require_possible(osd_set: OsdSet, *, machine_cores: int) -> OsdSet:
         raise UsageError(
             f"A thread cache of {cache} MiB is not supported.",
             f"Choose {MIN_THREAD_CACHE_MIB} to {MAX_THREAD_CACHE_MIB} MiB.",
+        )
+    target = osd_set.memory_target_mib
+    if target is not None and not MIN_OSD_MEMORY_TARGET_MIB <= target <= MAX_MEMORY_TARGET_MIB:
+        raise UsageError(
+            f"A memory target of {target} MiB is not supported.",
+            f"Choose {MIN_OSD_MEMORY_TARGET_MIB} to {MAX_MEMORY_TARGET_MIB} MiB.",
+        )
+    most, least = len(lab.osd_hosts), lab.copies if osd_set.has_pool else 1
+    if osd_set.hosts is not None and not least <= osd_set.hosts <= most:
+        copies = f", and the pool of the set needs {least} for its copies"
+        raise UsageError(
+            f"A set cannot be on {osd_set.hosts} hosts: {most} hosts of the lab have OSDs"
+            f"{copies if osd_set.has_pool else ''}.",
+            f"Choose {least} to {most}, or leave --hosts out for all.",
         )
     object_store(osd_set.objectstore)
     return osd_set
@@ -177,7 +192,7 @@ class OsdSetService:
         """Raise GrampusError (`disk-too-small`) unless its files may all grow full."""
         if self.find(osd_set.name) is None:
             free_bytes = shutil.disk_usage(self._home.root).free
-            require_room(osd_set, len(self._lab.osd_hosts), free_bytes)
+            require_room(osd_set, len(decide_set_hosts(self._lab, osd_set)), free_bytes)
 
     def add(self, osd_set: OsdSet) -> None:
         """The set, with all its OSDs up. What fails is undone, unless the set was there before.

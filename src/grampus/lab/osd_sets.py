@@ -14,7 +14,7 @@ from grampus.ceph.pools import count_images, ensure_empty_pool_absent
 from grampus.core.errors import RefusedError
 from grampus.lab.bootstrap import decide_placement_groups
 from grampus.lab.model import LabSpec
-from grampus.lab.osd_plans import decide_set_osds
+from grampus.lab.osd_plans import decide_set_hosts, decide_set_osds
 from grampus.lab.osd_set import OsdSet, describe_osd_set
 from grampus.lab.osds import LabOsds
 from grampus.lab.waiting import ClusterWaits
@@ -88,7 +88,7 @@ class LabOsdSet:
     def ensure_rule_absent(self) -> None:
         self._cluster.ceph("osd", "crush", "rule", "rm", self._set.crush_rule)
         # A bucket that is not there is none to complain of; one that is not empty is.
-        for host in self._lab.osd_hosts:
+        for host in decide_set_hosts(self._lab, self._set):
             self._cluster.ceph("osd", "crush", "rm", self._set.crush_host(host))
         self._cluster.ceph("osd", "crush", "rm", self._set.crush_root)
 

@@ -189,6 +189,7 @@ class LabOsds:
                 host.data_dir,
                 cpus=plan.cpus,
                 thread_cache_mib=plan.thread_cache_mib,
+                memory_target_mib=plan.memory_target_mib,
                 arguments=() if location is None else ("--crush-location", location),
                 binds=store.binds(host, place),
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import configparser
 from pathlib import Path
 
-from grampus.core.errors import UsageError
+from grampus.core.errors import UsageError, suggest_file
 from grampus.sites.cluster_access import CONF_FILE, keyring_name, render_conf
 from grampus.state.home import write_atomically
 
@@ -49,7 +49,10 @@ def _read(file: Path, option: str) -> str:
     except (FileNotFoundError, NotADirectoryError):
         raise UsageError(
             f"{option}: the file {file} does not exist.",
-            "Copy ceph.conf and the keyring from a host of the cluster, then give their paths.",
+            suggest_file(
+                file,
+                "Copy ceph.conf and the keyring from a host of the cluster, then give their paths.",
+            ),
             code="no-such-file",
         ) from None
     except (OSError, UnicodeDecodeError) as error:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from grampus.core.checks import Check
 from grampus.core.clock import Clock
-from grampus.core.errors import RefusedError, UsageError
+from grampus.core.errors import RefusedError, UsageError, suggest_file
 from grampus.core.names import require_name
 from grampus.core.progress import Progress
 from grampus.hosts.process import run_command
@@ -196,7 +196,11 @@ class SiteHosts:
         user, address = parse_ssh(request.ssh)
         identity = request.identity and str(Path(request.identity).expanduser().absolute())
         if identity is not None and not Path(identity).is_file():
-            raise UsageError(f"--identity: the file {identity} does not exist.")
+            raise UsageError(
+                f"--identity: the file {identity} does not exist.",
+                suggest_file(Path(identity), "Give the file of the private SSH key."),
+                code="no-such-file",
+            )
         spec = SiteHostSpec(
             name=require_name("host", request.name),
             address="",

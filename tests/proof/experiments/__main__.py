@@ -1,4 +1,8 @@
-"""`make experiments`: each published experiment on a lab, into docs/experiments."""
+"""`make experiments`: each published experiment on a lab, into docs/experiments.
+
+With the argument `index` it only writes the index and the change log again,
+from index.json and changes.json.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from dataclasses import asdict
 
 from grampus.bench.matrix.loading import load_matrix_suites
 from grampus.bench.matrix.suite import MatrixSuite
+from tests.proof.experiments.changes import Change, find_changes, render_changes
 from tests.proof.experiments.labs import KINDS, decide_lab
 from tests.proof.experiments.measuring import measure
 from tests.proof.experiments.pages import Line, render_index
@@ -20,14 +25,18 @@ DIRECTORY = CHECKOUT / "build" / "experiments"
 PAGES = CHECKOUT / "docs" / "experiments"
 TRIALS = PAGES / "trials"
 LINES = PAGES / "index.json"
+CHANGES = PAGES / "changes.json"
 SUITES = CHECKOUT / "suites" / "sources"
 SCALE = "tiny"
 
 
-def main() -> int:
+def main(*arguments: str) -> int:
     """Measure what is not measured yet, and write the pages; 1 when a suite ended in an error."""
     wanted = os.environ.get("GRAMPUS_EXPERIMENTS", "")
     suites = load_matrix_suites(SUITES)
+    if arguments == ("index",):
+        write_index(suites)
+        return 0
     chosen = [one for one in suites if not wanted or one.name in wanted.split(",")]
     failed = []
     for kind in KINDS:
@@ -42,7 +51,7 @@ def main() -> int:
 def is_written(
     command_line: CommandLine, suite: MatrixSuite, suites: Sequence[MatrixSuite]
 ) -> bool:
-    """Measure a suite, and write its page and the index anew."""
+    """Measure a suite, and write its page, the index and the change log."""
     say(f"{suite.name} ...")
     try:
         measured = measure(command_line, suite, suite.name, SCALE)
@@ -54,11 +63,35 @@ def is_written(
     (PAGES / f"{suite.name}.md").write_text(measured.page)
     if measured.trials is not None:
         (TRIALS / f"{suite.name}.csv").write_text(measured.trials)
-    lines = read_lines() | {suite.name: line}
-    LINES.write_text(json.dumps({name: asdict(lines[name]) for name in sorted(lines)}, indent=1))
-    (PAGES / "README.md").write_text(render_index([one.name for one in suites], lines))
+    publish_line(line, suites)
     say(f"  {'; '.join(f'{name}: {word}' for name, word in line.verdicts.items())}")
     return True
+
+
+def publish_line(line: Line, suites: Sequence[MatrixSuite]) -> None:
+    """The line into the index, and each verdict that it changes into the change log."""
+    lines = read_lines()
+    changes = [*read_changes(), *find_changes(lines.get(line.suite), line)]
+    lines[line.suite] = line
+    LINES.write_text(dump({name: asdict(lines[name]) for name in sorted(lines)}))
+    CHANGES.write_text(dump([asdict(change) for change in changes]))
+    write_index(suites)
+
+
+def write_index(suites: Sequence[MatrixSuite]) -> None:
+    """The pages that name all others, from what is kept."""
+    (PAGES / "README.md").write_text(render_index([one.name for one in suites], read_lines()))
+    (PAGES / "changes.md").write_text(render_changes(read_changes()))
+
+
+def read_changes() -> list[Change]:
+    """The change log as it is, the oldest first."""
+    return [Change(**one) for one in json.loads(CHANGES.read_text())]
+
+
+def dump(document: object) -> str:
+    """As the files have it, for few lines of difference."""
+    return json.dumps(document, indent=1) + "\n"
 
 
 def read_lines() -> dict[str, Line]:
@@ -74,4 +107,4 @@ def say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -14,7 +14,7 @@ that is smaller than the noise of seconds stays undecided.
 
 What is to be known before a page is read comes before its verdicts: of hard disks above all,
 which are emulated here. The figures of each trial are in `trials/`, a file for each page that was
-written since 2026-11-30.
+written since 2026-11-30. [Verdicts that changed](changes.md) says which, and why.
 
 {former}| experiment | of the source's conclusions | cells measured | when (UTC) |
 | --- | --- | --- | --- |

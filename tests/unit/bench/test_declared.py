@@ -69,7 +69,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"There is no file .*f\.yaml\."):
+    with pytest.raises(UsageError, match=r"The file .*f\.yaml does not exist\."):
         read_declared(tmp_path / "f.yaml", _House, noun="house")
 
 

@@ -10,6 +10,7 @@ from grampus.core.names import require_name
 from grampus.core.units import GIB
 from grampus.lab.osd_set import OsdSet
 from grampus.lab.osd_set_service import require_possible
+from tests.unit.lab.test_bootstrap import SPEC as LAB
 
 
 def test_a_need_is_a_set_of_the_same_kind() -> None:
@@ -20,6 +21,8 @@ def test_a_need_is_a_set_of_the_same_kind() -> None:
         osd_devices_per_host=3,
         osd_cores_per_host=1,
         osd_thread_cache_mib=32,
+        osd_memory_target_mib=2048,
+        osd_hosts=2,
     )
     osd_set = osd_set_of(needs, first_bytes=20 * GIB)
     assert osd_set == OsdSet(
@@ -30,17 +33,20 @@ def test_a_need_is_a_set_of_the_same_kind() -> None:
         osds_per_device=2,
         wal_db_media="optane",
         thread_cache_mib=32,
+        memory_target_mib=2048,
         cores_per_host=1.0,
+        hosts=2,
         is_synced=False,
         has_pool=False,
     )
-    assert require_possible(osd_set, machine_cores=os.cpu_count() or 1) == osd_set
+    assert require_possible(osd_set, LAB, machine_cores=os.cpu_count() or 1) == osd_set
 
 
 def test_what_is_not_asked_for_is_as_the_first_osds_have_it() -> None:
     osd_set = osd_set_of(OsdNeeds(media="ssd", fill_percent=14, osd_bytes=4 * GIB), first_bytes=1)
     assert (osd_set.size_bytes, osd_set.wal_db_media) == (4 * GIB, None)
     assert (osd_set.cores_per_host, osd_set.objectstore) == (None, "bluestore")
+    assert (osd_set.memory_target_mib, osd_set.hosts) == (None, None)
 
 
 def test_pools_of_a_set_are_told_apart_by_their_copies() -> None:

@@ -73,6 +73,23 @@ def test_only_a_hard_disk_is_emulated_request_by_request() -> None:
     assert HARD_DISK.render() == "6550,100,209715200"
 
 
+@pytest.mark.parametrize(
+    ("target_mib", "arguments", "limit_mib"),
+    [
+        (None, [], 2048),
+        (2048, ["--osd-memory-target", str(2048 * MIB)], 3072),
+        (896, ["--osd-memory-target", str(896 * MIB)], 1920),
+    ],
+)
+def test_the_limit_of_an_osd_rises_with_its_memory_target(
+    target_mib: int | None, arguments: list[str], limit_mib: int
+) -> None:
+    spec = osd_spec(0, (), (), DATA, cpus=1.0, thread_cache_mib=128, memory_target_mib=target_mib)
+    assert [*spec.argv[len(spec.argv) - len(arguments) :]] == arguments
+    assert ("--osd-memory-target" in spec.argv) == bool(arguments)
+    assert spec.limits.memory_bytes == limit_mib * MIB
+
+
 def test_daemons_run_in_the_foreground_with_random_nonces() -> None:
     specs = [
         mon_spec("h1", "10.0.0.1", DATA, cpus=1.0),

@@ -65,6 +65,16 @@ def test_a_set_stands_under_a_root_of_its_own_with_its_share_of_cores() -> None:
     assert {plan.cpus for plan in decide_set_osds(SPEC, make_set())} == {OSD_CPUS}
 
 
+def test_a_set_may_be_on_the_first_hosts_only_with_a_memory_target() -> None:
+    plans = decide_set_osds(SPEC, make_set(hosts=2, memory_target_mib=2048, devices_per_host=2))
+    assert [plan.host for plan in plans] == ["h1", "h1", "h2", "h2"]
+    assert {plan.memory_target_mib for plan in plans} == {2048}
+    # OSDs keep their identity when a set like it is on all hosts.
+    assert [plan.uuid for plan in plans] == [
+        plan.uuid for plan in decide_set_osds(SPEC, make_set(devices_per_host=2))[:4]
+    ]
+
+
 @pytest.mark.parametrize("is_synced", [True, False])
 def test_only_a_set_says_that_its_disks_do_not_wait_for_the_machine(is_synced: bool) -> None:
     assert {plan.data.is_synced for plan in decide_first_osds(SPEC)} == {True}
@@ -92,6 +102,11 @@ def test_no_limit_is_none_by_being_shared() -> None:
             {"cores_per_host": 1.5, "thread_cache_mib": 64},
             "1 OSD of 4 GiB on 1 ssd, 1.5 cores, thread cache 64 MiB",
         ),
+        (
+            {"memory_target_mib": 2048, "hosts": 2},
+            "1 OSD of 4 GiB on 1 ssd, memory target 2048 MiB, only on 2 hosts",
+        ),
+        ({"hosts": 1}, "1 OSD of 4 GiB on 1 ssd, only on 1 host"),
         ({"is_synced": False}, "1 OSD of 4 GiB on 1 ssd"),
         (
             {"media": "hdd", "is_synced": False},

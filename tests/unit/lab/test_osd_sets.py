@@ -312,11 +312,17 @@ def test_a_lost_state_finds_the_sets_again(world: World) -> None:
         ({"cores_per_host": 3.0}, "cannot have 3 cores: this machine has 2"),
         ({"cores_per_host": 0.1, "osds_per_device": 2}, "cannot have 0.1 cores"),
         ({"thread_cache_mib": 0}, "thread cache of 0 MiB"),
+        ({"memory_target_mib": 895}, "memory target of 895 MiB"),
+        ({"memory_target_mib": 65537}, "memory target of 65537 MiB"),
+        ({"hosts": 0}, "cannot be on 0 hosts: 3 hosts of the lab have OSDs, and the pool"),
+        ({"hosts": 2}, "cannot be on 2 hosts: .* the pool of the set needs 3 for its copies"),
+        ({"hosts": 4}, "cannot be on 4 hosts"),
+        ({"hosts": 4, "has_pool": False}, r"cannot be on 4 hosts: 3 hosts of the lab have OSDs\."),
     ],
 )
 def test_what_no_lab_can_have_is_refused(changed: dict[str, object], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
-        require_possible(make_set(**changed), machine_cores=2)
+        require_possible(make_set(**changed), LAB, machine_cores=2)
 
 
 def test_what_the_disk_does_not_bear_is_refused() -> None:

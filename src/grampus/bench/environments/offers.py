@@ -9,7 +9,8 @@ from grampus.bench.environments.environment_plan import NO_CODE
 from grampus.bench.environments.osd_needs import MAX_FILL_PERCENT, OWN
 from grampus.bench.environments.profiles import PROFILES
 from grampus.bench.matrix.capabilities import Capabilities, Offer
-from grampus.ceph.cluster import explain_no_filestore
+from grampus.bench.matrix.dimensions import default_of
+from grampus.ceph.cluster import MIN_OSD_MEMORY_TARGET_MIB, explain_no_filestore
 from grampus.core.units import MIB
 from grampus.hosts.media import MEDIA, WAL_DB_MEDIA
 from grampus.volumes.model import DriverName, WritePath
@@ -138,6 +139,21 @@ def decide_osd_offers(lab: LabFeatures) -> dict[str, Offer]:
             because="all hosts of a lab share the cores of one machine",
         ),
         "osd_thread_cache_mib": Offer(at_least=1, at_most=4096),
+        "osd_memory_target_mib": Offer(
+            at_least=MIN_OSD_MEMORY_TARGET_MIB,
+            at_most=max(
+                int(default_of("osd_memory_target_mib")),
+                lab.available_memory_bytes // MIB // lab.hosts // 2,
+            ),
+            because=f"Ceph takes {MIN_OSD_MEMORY_TARGET_MIB} MiB or more, and the OSDs of all arms "
+            "share the memory of this machine",
+        ),
+        "osd_hosts": Offer(
+            values=("all",),
+            at_least=1,
+            at_most=lab.hosts,
+            because=f"{lab.hosts} hosts of the lab have OSDs",
+        ),
         "fill_percent": Offer(
             at_least=0,
             at_most=MAX_FILL_PERCENT,

@@ -10,7 +10,7 @@ from pydantic import ConfigDict
 
 from grampus.bench.declared import canonical_json
 from grampus.bench.matrix.cells import Cell
-from grampus.bench.matrix.dimensions import default_of
+from grampus.bench.matrix.dimensions import default_of, parse_code
 from grampus.bench.matrix.workloads import WORKLOADS
 from grampus.core.errors import RefusedError
 from grampus.core.models import Model
@@ -46,13 +46,20 @@ class OsdNeeds(Model):
     osd_devices_per_host: int = 1
     osd_cores_per_host: int | str = str(default_of("osd_cores_per_host"))
     osd_thread_cache_mib: int = 128
+    osd_memory_target_mib: int = int(default_of("osd_memory_target_mib"))
+    osd_hosts: int | str = str(default_of("osd_hosts"))
     fill_percent: int = 0
     osd_bytes: int = 0
 
     @property
     def name(self) -> str:
         """`bench-` and 8 hexadecimal digits of the content."""
-        content = canonical_json(self.model_dump(mode="json"))
+        document = self.model_dump(mode="json")
+        # Names of sets from before a dimension was there stay as they were.
+        for field in ("osd_memory_target_mib", "osd_hosts"):
+            if document[field] == default_of(field):
+                del document[field]
+        content = canonical_json(document)
         return f"{PREFIX}{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
     @property
@@ -92,6 +99,8 @@ def decide_osd_needs(cell: Cell, place: PlaceOsds) -> OsdNeeds | None:
         osd_devices_per_host=point.osd_devices_per_host,
         osd_cores_per_host=point.osd_cores_per_host,
         osd_thread_cache_mib=point.osd_thread_cache_mib,
+        osd_memory_target_mib=point.osd_memory_target_mib,
+        osd_hosts=point.osd_hosts,
         fill_percent=point.fill_percent,
         osd_bytes=_filled_osd_bytes(cell, place) if point.fill_percent else 0,
     )
@@ -105,7 +114,7 @@ def decide_provisioned_bytes(cell: Cell, place: PlaceOsds) -> float:
     volumes take so much of the room, and more devices are more room.
     """
     needs = decide_osd_needs(cell, place) or place.first
-    osds = place.hosts * needs.osds_per_host
+    osds = _hosts(cell, place) * needs.osds_per_host
     raw_bytes = osds * (needs.osd_bytes or place.first_bytes)
     share = cell.point.fill_percent / 100 if cell.point.fill_percent else 1.0
     return raw_bytes * share / decide_overhead(cell.point.erasure_code, cell.point.copies)
@@ -113,10 +122,8 @@ def decide_provisioned_bytes(cell: Cell, place: PlaceOsds) -> float:
 
 def decide_overhead(erasure_code: str, copies: int) -> float:
     """Bytes on OSDs for each byte of data: `k2m1` keeps three for two."""
-    if erasure_code == default_of("erasure_code"):
-        return float(copies)
-    data, coding = (int(number) for number in erasure_code.removeprefix("k").split("m"))
-    return (data + coding) / data
+    code = parse_code(erasure_code)
+    return float(copies) if code is None else sum(code) / code[0]
 
 
 def decide_name_on(environment: str, needs: OsdNeeds | None) -> str:
@@ -156,6 +163,11 @@ def require_disk_room(needed_bytes: int, total_bytes: int, free_bytes: int, rese
         )
 
 
+def _hosts(cell: Cell, place: PlaceOsds) -> int:
+    """How many hosts the cell's OSDs are on."""
+    return place.hosts if isinstance(cell.point.osd_hosts, str) else cell.point.osd_hosts
+
+
 def _own(asked: str, first: str) -> str:
     return first if asked == OWN else asked
 
@@ -169,6 +181,6 @@ def _filled_osd_bytes(cell: Cell, place: PlaceOsds) -> int:
         members = cell.point.volumes if target == "volume" else cell.point.clients
         beside_bytes = 0
     client_bytes = members * (cell.dataset_bytes * DATA_FACTOR + beside_bytes)
-    osds = place.hosts * cell.point.osd_devices_per_host * cell.point.osds_per_device
+    osds = _hosts(cell, place) * cell.point.osd_devices_per_host * cell.point.osds_per_device
     each_bytes = client_bytes * cell.point.copies / osds / EMPTY_SHARE
     return max(MIN_FILLED_BYTES, math.ceil(each_bytes / GIB) * GIB)

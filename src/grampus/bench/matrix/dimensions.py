@@ -153,6 +153,23 @@ class Point(Frozen):
             "a whole number from 1 to 4096",
         ),
     ] = 128
+    osd_memory_target_mib: Annotated[
+        int,
+        _whole(896, 65536),
+        Dimension(
+            "cluster",
+            "osd_memory_target of an OSD in MiB, which BlueStore sizes its caches by",
+            "a whole number from 896 to 65536",
+        ),
+    ] = 1024
+    osd_hosts: Annotated[
+        Literal["all"] | Annotated[int, Field(strict=True, ge=1, le=1000)],
+        Dimension(
+            "cluster",
+            "hosts with OSDs that the cell uses: all, or the first so many",
+            "all, or a whole number from 1 to 1000",
+        ),
+    ] = "all"
     fill_percent: Annotated[
         int,
         _whole(0, 95),
@@ -304,6 +321,20 @@ def concerns(workload: WorkloadName, dimension: str) -> bool:
     if dimension == "volumes":
         return target in ("image", "volume")
     return DIMENSIONS[dimension].scope in _SCOPES[target]
+
+
+def parse_code(erasure_code: str) -> tuple[int, int] | None:
+    """Data and coding chunks of a code such as `k2m1`; None for `none`."""
+    if erasure_code == default_of("erasure_code"):
+        return None
+    data, coding = erasure_code.removeprefix("k").split("m")
+    return int(data), int(coding)
+
+
+def count_hosts_needed(point: Point) -> int:
+    """Hosts that the point's pool needs: each copy, or chunk of an erasure code, has its own."""
+    code = parse_code(point.erasure_code)
+    return point.copies if code is None else sum(code)
 
 
 def canonical_point(point: Point) -> Point:

@@ -8,7 +8,7 @@ from pathlib import Path
 from grampus.bench.catalog import Catalog
 from grampus.bench.declared import parse_declared, read_text, require_file_name
 from grampus.bench.matrix.conclusions import OF_DATABASES
-from grampus.bench.matrix.dimensions import concerns
+from grampus.bench.matrix.dimensions import concerns, count_hosts_needed
 from grampus.bench.matrix.expansion import compared_cells, expand_cells
 from grampus.bench.matrix.suite import SCALES, MatrixSuite
 from grampus.bench.matrix.workloads import WORKLOADS
@@ -73,6 +73,13 @@ def find_fault(suite: MatrixSuite) -> tuple[str, str] | None:
                     f"the workload {workload} has a rate, and its load generator knows none: it "
                     "would be measured in a closed loop and be called an open one.",
                     "Leave rate out, or take it to a workload of a database (sysbench).",
+                )
+            hosts, copies = cell.point.osd_hosts, count_hosts_needed(cell.point)
+            if isinstance(hosts, int) and copies > hosts:
+                return (
+                    f"a cell uses {hosts} of the hosts with OSDs (osd_hosts) and needs {copies}, "
+                    "one for each copy or chunk.",
+                    "Raise osd_hosts, or take fewer copies.",
                 )
             pool_bytes = cell.dataset_bytes / cell.point.buffer_ratio
             if cell.tables is not None and pool_bytes < MIN_BUFFER_POOL_BYTES:

@@ -56,6 +56,8 @@ def decide_own_capabilities(
         "osd_devices_per_host": Offer(values=(1,), because=_AS_IT_IS),
         "osd_cores_per_host": Offer(values=("all",), because=_AS_IT_IS),
         "osd_thread_cache_mib": Offer(values=(128,), because=_AS_IT_IS),
+        "osd_memory_target_mib": Offer(values=(1024,), because=_AS_IT_IS),
+        "osd_hosts": Offer(values=("all",), because=_AS_IT_IS),
         "fill_percent": Offer(values=(0,), because="nobody's cluster is filled for a benchmark"),
         "profile": Offer(values=("grampus",), because=_AS_IT_IS),
         "layout": Offer(

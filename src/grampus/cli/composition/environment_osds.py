@@ -13,10 +13,15 @@ from grampus.ceph.pools import ensure_pool_of_copies
 from grampus.cli.composition.osd_sets import lab_osd_sets
 from grampus.cli.composition.session import Session
 from grampus.core.errors import RefusedError
-from grampus.core.units import KIB, format_bytes
+from grampus.core.units import KIB, MIB, format_bytes
+from grampus.lab.ceph_daemons import OSD_MEMORY_TARGET_BYTES
+from grampus.lab.model import LabSpec
+from grampus.lab.osd_plans import decide_set_osds
 from grampus.lab.osd_set import OsdSet
 from grampus.lab.osd_sets import decide_set_placement_groups
 
+# That of the lab's own OSDs, which the configuration of its cluster has.
+OWN_MEMORY_MIB = OSD_MEMORY_TARGET_BYTES // MIB
 _MEMORY_FILE = PurePosixPath("/proc/meminfo")
 
 
@@ -48,7 +53,7 @@ class LabEnvironmentOsdSets:
                 osd_set = osd_set.model_copy(update={"is_synced": found.is_synced})
             else:
                 session.progress.phase(f"Add the OSD set {needs.name}")
-                self._require_memory(len(spec.osd_hosts) * needs.osds_per_host)
+                self._require_memory(spec, osd_set)
             service.add(osd_set)
 
     def lift_limits(self, name: str) -> None:
@@ -70,13 +75,17 @@ class LabEnvironmentOsdSets:
         (view,) = [one for one in service.observe() if one.osd_set.name == name]
         return parse_fill(self._session.cluster().query("osd", "df"), view.osds)
 
-    def _require_memory(self, osds: int) -> None:
+    def _require_memory(self, spec: LabSpec, osd_set: OsdSet) -> None:
         host = self._session.fleet().hosts()[0]
         memory = parse_memory(host.read_file(_MEMORY_FILE) or "")
         available_bytes = memory.available_bytes if memory else 0
-        if osds * OSD_BYTES > available_bytes:
+        osds = len(decide_set_osds(spec, osd_set))
+        # A higher target is used up where the load reads more than the cache has room for.
+        more_mib = max(0, (osd_set.memory_target_mib or OWN_MEMORY_MIB) - OWN_MEMORY_MIB)
+        needed_bytes = osds * (OSD_BYTES + more_mib * MIB)
+        if needed_bytes > available_bytes:
             raise RefusedError(
-                f"{osds} more OSDs need about {format_bytes(osds * OSD_BYTES)} of memory, but "
+                f"{osds} more OSDs need about {format_bytes(needed_bytes)} of memory, but "
                 f"only {format_bytes(available_bytes)} is available.",
                 "Free memory, or measure the suite's other cells.",
                 code="memory-too-small",
@@ -91,6 +100,7 @@ def osd_set_of(needs: OsdNeeds, *, first_bytes: int) -> OsdSet:
     several of them outrun.
     """
     cores, wal_db = needs.osd_cores_per_host, needs.wal_db_device
+    memory_mib = needs.osd_memory_target_mib
     return OsdSet.model_validate(
         {
             "name": needs.name,
@@ -101,7 +111,9 @@ def osd_set_of(needs: OsdNeeds, *, first_bytes: int) -> OsdSet:
             "wal_db_media": None if wal_db == "none" else wal_db,
             "objectstore": needs.objectstore,
             "thread_cache_mib": needs.osd_thread_cache_mib,
+            "memory_target_mib": memory_mib if memory_mib != OWN_MEMORY_MIB else None,
             "cores_per_host": None if cores == "all" else float(cores),
+            "hosts": None if needs.osd_hosts == "all" else needs.osd_hosts,
             "is_synced": False,
             "has_pool": False,
         }
@@ -121,7 +133,7 @@ def ensure_pool_on(session: Session, osd_set: str, pool: str, copies: int) -> No
         session.clock,
         pool,
         placement_groups=decide_set_placement_groups(
-            len(spec.osd_hosts) * found.osds_per_host, spec.copies
+            len(decide_set_osds(spec, found)), spec.copies
         ),
         copies=copies,
         rule=found.crush_rule,

@@ -23,6 +23,7 @@ from grampus.databases.clones.decide_golden import GOLDEN_PREFIX
 from grampus.lab.bootstrap import decide_placement_groups
 from grampus.lab.copies_pools import CopiesPools
 from grampus.lab.model import DATABASE_POOL
+from grampus.lab.osd_plans import decide_set_osds
 from grampus.lab.osd_sets import decide_set_placement_groups
 
 
@@ -109,8 +110,8 @@ class LabEnvironmentPools:
         spec = self._session.require_lab()
         if osd_set is None:
             return decide_placement_groups(spec.osd_count, spec.copies)
-        each = lab_osd_sets(self._session).get(osd_set).osds_per_host
-        return decide_set_placement_groups(len(spec.osd_hosts) * each, spec.copies)
+        osds = decide_set_osds(spec, lab_osd_sets(self._session).get(osd_set))
+        return decide_set_placement_groups(len(osds), spec.copies)
 
     def _copies(self) -> CopiesPools:
         session = self._session

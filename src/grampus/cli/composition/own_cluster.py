@@ -12,7 +12,7 @@ from grampus.ceph.access import PROGRAMS
 from grampus.cli.bench_own_options import OwnClusterOptions
 from grampus.cli.composition.checkout import observe_commit
 from grampus.cli.composition.lab import LabSession
-from grampus.core.errors import UsageError
+from grampus.core.errors import UsageError, suggest_file
 from grampus.core.installation import INSTALLATION
 from grampus.hosts.cgroups import is_cgroup_v2
 from grampus.hosts.process import require_program
@@ -60,7 +60,10 @@ def _absolute(file: Path, option: str) -> PurePosixPath:
     if not file.is_file():
         raise UsageError(
             f"{option}: the file {file} does not exist.",
-            "Copy ceph.conf and a keyring from a host of the cluster, then give their paths.",
+            suggest_file(
+                file,
+                "Copy ceph.conf and a keyring from a host of the cluster, then give their paths.",
+            ),
             code="no-such-file",
         )
     return PurePosixPath(file.absolute())

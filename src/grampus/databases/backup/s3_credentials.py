@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError, suggest_file
 
 # A file of authorities; a relative path counts from the directory of the credentials file.
 CA_FILE_OPTION = "ca_bundle"
@@ -38,6 +38,12 @@ def read_credentials(file: Path) -> S3Credentials:
     try:
         mode = file.stat().st_mode
         text = file.read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFoundError(
+            f"The credentials file {file} does not exist.",
+            suggest_file(file, "Give the file with the keys of the S3 service (--credentials)."),
+            code="no-credentials",
+        ) from None
     except OSError as error:
         raise NotFoundError(
             f"The credentials file {file} cannot be read ({error.strerror}).",

@@ -58,6 +58,8 @@ def test_cells_that_ask_for_what_is_there_stand_on_it(point: dict[str, Any]) -> 
         {"osd_devices_per_host": 2},
         {"osd_cores_per_host": 1},
         {"osd_thread_cache_mib": 32},
+        {"osd_memory_target_mib": 2048},
+        {"osd_hosts": 2},
         {"fill_percent": 14},
     ],
 )
@@ -70,6 +72,10 @@ def test_each_dimension_of_osds_makes_a_set_of_its_own(point: dict[str, Any]) ->
     assert needs.name != PLACE.first.name
     # Another load on the same OSDs is no reason for others.
     assert needs_of(**point, threads=64, trx_commit=0) == needs
+
+
+def test_a_set_keeps_its_name_when_a_dimension_is_added() -> None:
+    assert OsdNeeds(media="hdd", osd_thread_cache_mib=32).name == "bench-feeb87e6"
 
 
 def test_of_a_place_of_hard_disks_the_flash_is_what_is_added() -> None:
@@ -85,6 +91,7 @@ def test_of_a_place_of_hard_disks_the_flash_is_what_is_added() -> None:
         ({"copies": 2}, 9),
         ({"erasure_code": "k2m1"}, 12),
         ({"copies": 2, "osd_devices_per_host": 2}, 18),
+        ({"copies": 2, "osd_hosts": 2}, 6),
         ({"copies": 2, "media": "hdd", "osds_per_device": 3}, 27),
         ({"copies": 2, "fill_percent": 50}, 3),  # of 4 GiB an OSD: they are made as small as can be
         ({"copies": 2, "fill_percent": 25}, 1.5),

@@ -43,6 +43,8 @@ OTHER: dict[str, Any] = {
     "osd_devices_per_host": 2,
     "osd_cores_per_host": 10,
     "osd_thread_cache_mib": 32,
+    "osd_memory_target_mib": 2048,
+    "osd_hosts": 2,
     "fill_percent": 14,
     "layout": "hyperconverged",
     "runtime": "vm",

@@ -42,6 +42,8 @@ def test_defaults_belong_to_the_schema_of_ids() -> None:
         "osd_devices_per_host": 1,
         "osd_cores_per_host": "all",
         "osd_thread_cache_mib": 128,
+        "osd_memory_target_mib": 1024,
+        "osd_hosts": "all",
         "fill_percent": 0,
         "layout": "decoupled",
         "runtime": "container",

@@ -169,6 +169,14 @@ def test_a_suite_is_read_as_it_is_written() -> None:
             "at the scale tiny, a buffer_ratio of 15 makes a buffer pool of 4.3 MiB",
             "It takes 5 MiB at least",
         ),
+        *(
+            (
+                {"fixed": {"workload": "update-index", "osd_hosts": 2, **pool}},
+                f"uses 2 of the hosts with OSDs (osd_hosts) and needs {needed}",
+                "Raise osd_hosts",
+            )
+            for pool, needed in (({}, 3), ({"copies": 2, "erasure_code": "k4m2"}, 6))
+        ),
         # Conclusions.
         ({"conclusions": []}, "'conclusions'", "Correct it."),
         ({"conclusions": [RATIO, {**TREND, "name": "faster"}]}, "faster is there twice", "another"),
