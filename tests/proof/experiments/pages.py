@@ -12,9 +12,24 @@ Written by `make experiments`: the scale `tiny` on one machine of two cores, who
 all disks. Figures of such a place tell shapes and ratios, not what hardware can do, and an effect
 that is smaller than the noise of seconds stays undecided.
 
-What is to be known before a page is read comes before its verdicts: of hard disks above all,
-which are emulated here. The figures of each trial are in `trials/`, a file for each page that was
-written since 2026-11-30. [Verdicts that changed](changes.md) says which, and why.
+## How to read a page
+
+1. *To know before reading* says what differs from the source: above all, hard disks are emulated.
+2. *Conclusions* are the source's. **Holds**: the whole interval is within the limits. **Does not
+   hold**: somewhere it is outside of them. **Undecided**: it crosses a limit. **Not tested**: there
+   is no figure that counts, with the reason.
+3. Compare ratios of two cells with the source's ratios, never figures: the hardware differs.
+4. An interval is of the rounds of this run. It has 95% confidence, or more where a line says so.
+5. *The same fact as* marks a conclusion that follows from another one: count it once.
+6. An undecided conclusion says which rounds and seconds would decide it.
+7. *Arms* has the smallest difference that so many rounds show four times in five.
+8. *Bottleneck* is the layer that adds most time to an operation. If both cells of a ratio have the
+   same one, the ratio is that of its use per operation.
+9. *Where* has versions, commit, media and each setting of Ceph that is not its default.
+10. `trials/` has the figures of each trial, for each page that was written since 2026-11-30, and
+    [Verdicts that changed](changes.md) says which, and why.
+
+## Pages
 
 {former}| experiment | of the source's conclusions | cells measured | when (UTC) |
 | --- | --- | --- | --- |
