@@ -42,7 +42,8 @@ def combinations(suite: MatrixSuite, scale: ScaleName) -> list[Combination]:
         for name, values in suite.dimensions.items()
     ]
     made = (dict(zip(suite.dimensions, values, strict=True)) for values in product(*lists))
-    return [one for one in made if not any(_matches(out, one) for out in suite.exclusions)]
+    exclusions = [one for one in suite.exclusions if one.scales is None or scale in one.scales]
+    return [one for one in made if not any(_matches(out, one) for out in exclusions)]
 
 
 def compared_cells(

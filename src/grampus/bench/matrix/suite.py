@@ -66,10 +66,11 @@ class Dataset(Frozen):
 
 
 class Exclusion(Frozen):
-    """Cells that agree with all of `when` are left out, `because`."""
+    """Cells that agree with all of `when` are left out, `because`; of `scales` alone, if given."""
 
     when: Annotated[Values, Field(min_length=1)]
     because: Sentence
+    scales: Annotated[tuple[ScaleName, ...], Field(min_length=1)] | None = None
 
 
 class Scale(Frozen):

@@ -60,6 +60,17 @@ def _points(**changed: Any) -> list[str]:
             {"exclusions": [{"when": {"threads": [1]}, "because": "x"}], "conclusions": [MBPS]},
             [", media hdd", ""],
         ),
+        # One of another scale leaves out nothing here.
+        (
+            {
+                "exclusions": [
+                    {"when": {"threads": [1]}, "because": "x", "scales": ["tiny"]},
+                    {"when": {"threads": [8]}, "because": "x", "scales": ["small", "full"]},
+                ],
+                "conclusions": [MBPS],
+            },
+            [", media hdd", ""],
+        ),
         # Several leave out what any of them does.
         (
             {
