@@ -228,25 +228,31 @@ def _decide_best(
 def _decide_knee(
     compared: _Compared, conclusion: KneeConclusion, series: Sequence[Cell]
 ) -> _Decided:
-    """Past one of the expected values (any, without) the next step brings less than it should."""
-    steps = [
-        (here, further)
-        for here, further in pairwise(series)
+    """Past the last of the expected values no step brings more than it should.
+
+    Without expected values that is the last step: past some value, there is no more to gain. A step
+    that brings little, with another after it that brings much, is no knee.
+    """
+    steps = list(pairwise(series))
+    knees = [
+        number
+        for number, (here, _) in enumerate(steps)
         if not conclusion.expected or _along(here, conclusion) in conclusion.expected
     ]
-    if not steps:
+    if not knees:
         wanted = word_list([str(value) for value in conclusion.expected])
         reason = f"The run has no {conclusion.along} {wanted} with a value past it."
         return _Decided("untested", (_untested(series[0], series[-1], reason),))
+    past = steps[knees[-1] :]
     claims = [
         _claim(
             *(compared, further, here),
             at_most=1 + conclusion.gain_below,
-            level=compared.error / len(steps),
+            level=compared.error / len(past),
         )
-        for here, further in steps
+        for here, further in past
     ]
-    return _Decided(any_of([claim.truth for claim in claims]), tuple(claims))
+    return _Decided(all_of([claim.truth for claim in claims]), tuple(claims))
 
 
 def _decide_trend(
@@ -438,7 +444,7 @@ def _wanted(conclusion: Conclusion) -> str:
         side = "above" if conclusion.better == "most" else "below"
         return f"It holds where one value is {side} 1 against each other one."
     if conclusion.test == "knee":
-        return f"It holds where a step stays below {1 + conclusion.gain_below:.3g}."
+        return f"It holds where each step stays below {1 + conclusion.gain_below:.3g}."
     most = 1 + conclusion.tolerance
     if conclusion.direction == "rises":
         return f"It rises from {most:.3g} on."

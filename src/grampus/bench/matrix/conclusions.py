@@ -130,8 +130,8 @@ class BestConclusion(_Along):
 
 
 class KneeConclusion(_Along):
-    """Past one of `expected` (anywhere, when there is none), a step to the next value of `along`
-    brings less than `gain_below` (0.1: a tenth more)."""
+    """Past the last of `expected`, each step to the next value of `along` brings less than
+    `gain_below` (0.1: a tenth more). Without `expected`: the last step does."""
 
     test: Literal["knee"]
     gain_below: Ratio

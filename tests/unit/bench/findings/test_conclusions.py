@@ -361,11 +361,16 @@ def test_the_best_value(
         ([1, 2], {1: 100, 2: 190, 4: 200, 8: 205}, "holds"),
         ([], {1: 100, 2: 190, 4: 200, 8: 205}, "holds"),
         ([], {1: 100, 2: 190, 4: 380, 8: 700}, "does-not-hold"),
-        ([2], {1: 100, 2: 100, 4: 110.1, 8: 205}, "undecided"),
-        # Only the step past the expected value counts.
-        ([2], {1: "Down.", 2: 190, 4: 200, 8: "Down."}, "holds"),
+        ([2], {1: 100, 2: 100, 4: 110.1, 8: 111}, "undecided"),
+        # All steps past the expected value count, and none before.
+        ([2], {1: "Down.", 2: 190, 4: 200, 8: 205}, "holds"),
+        ([2], {1: 100, 2: 190, 4: 200, 8: 400}, "does-not-hold"),
+        ([2], {1: 100, 2: 190, 4: 200, 8: "Down."}, "undecided"),
         ([2], {1: 100, 2: 190, 4: "Down.", 8: 205}, "not-tested"),
-        ([], {1: 100, 2: 190, 4: "Down.", 8: 205}, "undecided"),
+        # A flat step before a steep one is none.
+        ([], {1: 100, 2: 101, 4: 200, 8: 400}, "does-not-hold"),
+        ([], {1: 100, 2: 200, 4: 400, 8: 401}, "holds"),
+        ([], {1: 100, 2: 190, 4: "Down.", 8: 205}, "not-tested"),
         ([8], {1: 100, 2: 190, 4: 380, 8: 700}, "not-tested"),
     ],
 )
@@ -398,13 +403,13 @@ def test_the_trend(
 
 
 def test_where_any_of_several_claims_would_decide_they_share_the_error() -> None:
-    """The step from 2 to 4 is the same in both; only where it is one of three it is less sure."""
+    """The step from 4 to 8 is the same in both; only where it is one of three it is less sure."""
     tps: dict[Any, Seen | float] = {1: 100, 2: 200, 4: 400, 8: 800}
-    alone = _found({**KNEE, "gain_below": 0.1, "expected": [2]}, tps, along="threads").claims
-    shared = _found({**KNEE, "gain_below": 0.1, "expected": []}, tps, along="threads").claims
-    assert len(alone) == 1
+    alone = _found({**KNEE, "gain_below": 0.1, "expected": []}, tps, along="threads").claims
+    shared = _found({**KNEE, "gain_below": 0.1, "expected": [1]}, tps, along="threads").claims
     (one,) = alone
-    (_, same, _) = shared
+    (*_, same) = shared
+    assert len(shared) == 3
     assert one.ratio == same.ratio
     assert one.high is not None
     assert same.high is not None
