@@ -81,7 +81,7 @@ def test_suites_of_all_kinds_are_listed_with_what_they_vary(home: Path) -> None:
     code, shown, _ = invoke("bench list --format json")
     assert code == 0
     suites = json.loads(shown)["suites"]
-    assert len(suites) == 34
+    assert len(suites) == 38
     assert all(suite.keys() == suites[0].keys() for suite in suites)
     (one,) = [suite for suite in suites if suite["name"] == CATALOGUED]
     assert (one["source"], one["experiment"]) == ("redhat-2016", "batch-flushing")
