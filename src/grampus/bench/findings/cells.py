@@ -20,8 +20,9 @@ from grampus.bench.findings.rounds import (
 from grampus.bench.latency.histogram import merge_histograms
 from grampus.bench.latency.percentile import Percentile
 from grampus.bench.layers.confidence import grade
+from grampus.bench.statistics.short_trials import decide_together
 from grampus.state.matrix_layers import LAYERS, Confidence, Layer, LayerUse, Why
-from grampus.state.matrix_runs import MatrixRun, Trial
+from grampus.state.matrix_runs import Figures, MatrixRun, Trial
 
 # A number as in sentences, not one that is a part of a name (`h1`, `osd-0`).
 _FIRST_FIGURE = re.compile(r"(?<![\w.-])\d+(\.\d+)?(?![\w.-])")
@@ -90,8 +91,8 @@ class CellFinding:
     An operation is a transaction, a request or an I/O; `iops` of a database are those
     of its volumes, `queries_per_s` is None of all else. `iops_per_gb` are by room that is
     provisioned (see `Measured`). `errors` and `reconnects` are those of all rounds together.
-    `steady` is None where it is not known of any round and none was unsteady; `client_bound` is
-    `yes` as soon as it was so in one round.
+    `steady` is None where it is not known of any round, nor of all together, and none was unsteady;
+    `client_bound` is `yes` as soon as it was so in one round.
 
     `bottleneck` is the layer that most rounds name (`unknown`: too little was seen; `none`, in old
     runs: no layer was at its limit), with the evidence of the first of them.
@@ -179,6 +180,7 @@ def _decide_cell(rounds: CellRounds, names: Sequence[str]) -> CellFinding:
     figures = [one.figures for one in measured]
     operations_per_s = spread_of([one.operations_per_s for one in figures])
     bound = rounds.client_bound
+    steady, unsteady_reasons = _decide_steady(figures)
     bottleneck, bottleneck_rounds = _bottleneck(rounds)
     whys = [one.why for one in figures if one.why is not None]
     times = _times(whys)
@@ -208,10 +210,8 @@ def _decide_cell(rounds: CellRounds, names: Sequence[str]) -> CellFinding:
         latency=_merge_latency(measured),
         errors=sum(one.errors for one in figures),
         reconnects=sum(one.reconnects for one in figures),
-        steady=_all_steady([one.steady for one in figures]),
-        unsteady_reasons=tuple(
-            distinct(one.unsteady_reason for one in figures if one.unsteady_reason is not None)
-        ),
+        steady=steady,
+        unsteady_reasons=unsteady_reasons,
         client_bound=_client_bound(rounds),
         client_bound_rounds=bound,
         evidence=tuple(
@@ -331,6 +331,20 @@ def _merge_latency(measured: Sequence[Round]) -> CellLatency | None:
         sampled=tuple(one for one in sampled if one is not None),
         note=merged.resolution.note,
     )
+
+
+def _decide_steady(figures: Sequence[Figures]) -> tuple[bool | None, tuple[str, ...]]:
+    """Whether the cell was steady, and why not or why it is not known.
+
+    Trials that are too short one by one are judged together.
+    """
+    steady = _all_steady([one.steady for one in figures])
+    if steady is None:
+        together = decide_together([[now.operations for now in one.seconds] for one in figures])
+        if together is not None:
+            return together.steady, () if together.steady else (together.reason,)
+    reasons = distinct(one.unsteady_reason for one in figures if one.unsteady_reason is not None)
+    return steady, tuple(reasons)
 
 
 def _all_steady(seen: Sequence[bool | None]) -> bool | None:

@@ -8,6 +8,7 @@ from grampus.bench.findings.cells import CellFinding, decide_cells, merge_notes,
 from grampus.bench.matrix.cells import Cell
 from grampus.core.errors import GrampusError
 from grampus.state.matrix_layers import Why
+from grampus.state.matrix_runs import TrialSecond
 from tests.unit.bench.findings.made_matrix import (
     Seen,
     made_figures,
@@ -170,6 +171,28 @@ def test_client_bound_over_the_rounds(seen: tuple[str, ...], word: str) -> None:
 )
 def test_steady_over_the_rounds(seen: tuple[bool | None, ...], steady: bool | None) -> None:
     assert _found(*(made_figures(100, steady=one) for one in seen)).steady is steady
+
+
+@pytest.mark.parametrize(
+    ("seconds", "steady", "reasons"),
+    [
+        ([100.0] * 8, True, ()),
+        ([50.0] * 4 + [100.0] * 4, False, ("Over 4 trials, the second half is 100% above",)),
+        ([100.0] * 2, None, ("2 s are too short to judge.",)),
+    ],
+)
+def test_trials_that_are_too_short_are_judged_together(
+    seconds: list[float], steady: bool | None, reasons: tuple[str, ...]
+) -> None:
+    series = tuple(TrialSecond(at_s=at, operations=one, errors=0) for at, one in enumerate(seconds))
+    short = f"{len(seconds)} s are too short to judge."
+    found = _found(
+        *(made_figures(100, steady=None, seconds=series, unsteady_reason=short) for _ in range(4))
+    )
+    assert found.steady is steady
+    assert len(found.unsteady_reasons) == len(reasons)
+    for reason, start in zip(found.unsteady_reasons, reasons, strict=True):
+        assert reason.startswith(start)
 
 
 def test_errors_notes_and_reasons_of_unsteadiness_are_gathered() -> None:
