@@ -169,7 +169,7 @@ chaos: setup $(ADYA) ## Faults at random against a database under `grampus serve
 
 # Interrupted, it goes on with the next call; GRAMPUS_EXPERIMENTS=NAME,NAME chooses.
 .PHONY: experiments
-experiments: setup ## The published experiments on a lab, into docs/experiments (root; four hours)
+experiments: setup ## The published experiments on a lab, into docs/experiments (root; five hours)
 	$(VENV)/python -m tests.proof.experiments
 
 # GRAMPUS_VERDICTS=N says how often.
