@@ -407,7 +407,8 @@ def render_conclusion(
     if untested:
         said.append(f"Not tested in {len(claims) - len(tested)} of {len(claims)}: {untested[0]}")
     if conclusion.test == "ratio" and conclusion.published is not None:
-        said.append(f"The source has {format_digits(conclusion.published)}.")
+        who = "source has" if has_source else "suite expects"
+        said.append(f"The {who} {format_digits(conclusion.published)}.")
     elif conclusion.test == "ratio" and has_source:
         said.append("The source has no figure for it.")
     return " ".join(said)

@@ -275,7 +275,7 @@ def test_our_figure_stands_with_its_interval_beside_the_published_one() -> None:
     assert found.published == 5
     assert found.sentence == (
         "Of tps, nvme over hdd: 2 (95% interval 2 to 2, 6 rounds). It holds from 1.5 on. "
-        "The source has 5."
+        "The suite expects 5."
     )
     assert _ratio(100, 200, at_least=1.5).sentence.endswith("It holds from 1.5 on.")
 
@@ -287,11 +287,17 @@ def test_a_conclusion_that_repeats_another_says_so() -> None:
     assert [one.repeats for one in found] == [None, "x"]
 
 
-def test_only_a_suite_with_a_source_lacks_its_figure() -> None:
+@pytest.mark.parametrize(
+    ("published", "said"),
+    [({}, "The source has no figure for it."), ({"published": 2}, "The source has 2.")],
+)
+def test_only_a_suite_with_a_source_has_its_figure_or_lacks_it(
+    published: dict[str, int], said: str
+) -> None:
     suite = {"name": "made-up-more", "source": "made-up", "experiment": "more"}
-    text = made_text(conclusions=[{**RATIO, "at_least": 1.5}], **suite)
+    text = made_text(conclusions=[{**RATIO, "at_least": 1.5, **published}], **suite)
     found = decide_conclusions(*made_matrix_run(lambda _cell, _round: made_figures(9), text=text))
-    assert found[0].sentence.endswith("The source has no figure for it.")
+    assert found[0].sentence.endswith(said)
 
 
 @pytest.mark.parametrize(
