@@ -39,6 +39,15 @@ def find_outage(answers_s: Sequence[float], began_s: float, ended_s: float) -> O
     )
 
 
+def find_last_answer(answers_s: Sequence[float], until_s: float) -> float:
+    """The last answer until then, which is right before whatever was detected then took effect.
+
+    The longest outage may be a later one: two hosts fail, and what one failover brought back
+    waits again. Without an answer it is that moment itself. `answers_s` are sorted.
+    """
+    return max((at_s for at_s in answers_s if at_s <= until_s), default=until_s)
+
+
 @dataclass(frozen=True)
 class Phases:
     """When a failover came how far."""

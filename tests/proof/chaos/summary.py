@@ -177,7 +177,8 @@ def _by_fault(trials: Sequence[TrialResult], kind: PlaceKind) -> str:
         of_it = [trial for trial in trials if trial.fault == fault.name]
         outages = [trial.outage_s for trial in of_it if trial.outage_s is not None]
         phases = [
-            quantile([t.detail[phase] for t in of_it if t.detail.get(phase) is not None], 0.5)
+            # Until 2026-12-01 they were counted from the longest outage, which may be a later one.
+            quantile([t.detail[phase] for t in of_it if (t.detail.get(phase) or -1) >= 0], 0.5)
             for phase in ("detected_s", "fenced_s", "attached_s", "serving_s")
         ]
         cells = [quantile(outages, 0.5), max(outages, default=None), *phases]

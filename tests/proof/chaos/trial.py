@@ -13,7 +13,13 @@ from tests.proof.chaos.bank_client import BankClient
 from tests.proof.chaos.draws import Expected, Fault, PlaceKind
 from tests.proof.chaos.index_updates import IndexUpdates
 from tests.proof.chaos.list_client import ListClients, check_history
-from tests.proof.chaos.moments import count_late, count_wrong_moves, find_outage, read_phases
+from tests.proof.chaos.moments import (
+    count_late,
+    count_wrong_moves,
+    find_last_answer,
+    find_outage,
+    read_phases,
+)
 from tests.proof.chaos.provoking import DATABASE, NEIGHBOUR, RECOVERS_WITHIN_S, Faults, Hosts
 from tests.proof.chaos.summary import TrialResult
 from tests.proof.operations.commit_watch import CommitWatch
@@ -113,7 +119,11 @@ class ChaosTrials:
             detail={
                 **({} if is_serializable else {"anomaly": said}),
                 "transactions": sum(one["type"] == "ok" for one in history),
-                **({} if phases is None else phases.after(outage.began_s)),
+                **(
+                    {}
+                    if phases is None
+                    else phases.after(find_last_answer(answers_s, phases.detected_s))
+                ),
                 "victim": hosts.victim,
                 "events": [kind for one in serves for kind in one.kinds(DATABASE)],
             },

@@ -13,7 +13,13 @@ from tests.proof.chaos.__main__ import load_published
 from tests.proof.chaos.bank_client import ACCOUNTS, TOTAL, read_answer, render_transfer
 from tests.proof.chaos.draws import FAULTS, Expected, FaultName, draw_faults
 from tests.proof.chaos.list_client import read_transaction, render_transaction
-from tests.proof.chaos.moments import Phases, count_late, count_wrong_moves, find_outage
+from tests.proof.chaos.moments import (
+    Phases,
+    count_late,
+    count_wrong_moves,
+    find_last_answer,
+    find_outage,
+)
 from tests.proof.chaos.summary import TrialResult, is_broken, quantile, render_page, summarise
 
 
@@ -151,6 +157,20 @@ def test_quantiles(values: list[float], q: float, expected: float | None) -> Non
 def test_the_outage_is_the_longest_pause_that_reaches_into_the_trial() -> None:
     outage = find_outage([0.0, 50.0, 60.0, 60.1, 68.0, 69.0], 60.05, 70.0)
     assert (outage.began_s, outage.lasted_s) == (60.1, pytest.approx(7.9))
+
+
+def test_phases_count_from_the_answer_before_they_were_detected() -> None:
+    """Two hosts fail: it serves again after the failover, and waits longer once more."""
+    answers_s = [9.0, 9.5, 14.1, 14.2, 40.0]
+    phases = Phases(detected_s=12.0, fenced_s=13.0, attached_s=13.5, serving_s=14.0)
+    assert find_outage(answers_s, 9.6, 41.0).began_s == 14.2
+    assert phases.after(find_last_answer(answers_s, phases.detected_s)) == {
+        "detected_s": 2.5,
+        "fenced_s": 3.5,
+        "attached_s": 4.0,
+        "serving_s": 4.5,
+    }
+    assert find_last_answer([13.0], 12.0) == 12.0
 
 
 def test_answers_between_fence_and_new_server_are_those_of_another_writer() -> None:
