@@ -193,6 +193,8 @@ def _render_text(text: ast.expr, function: ast.AST | None) -> str:
             return " / ".join(case for case in either if case)
         case ast.Call(args=[_, _, otherwise]) if _last_name(text.func) == "suggest":
             return f"Did you mean '{UNKNOWN}'? / {_render_text(otherwise, function)}"
+        case ast.Call(args=[_, otherwise]) if _last_name(text.func) == "suggest_file":
+            return f"Did you mean '{UNKNOWN}'? / {_render_text(otherwise, function)}"
         case ast.Name(id=name) if function is not None:
             values = [
                 line.value

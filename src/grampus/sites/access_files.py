@@ -51,7 +51,7 @@ def _read(file: Path, option: str) -> str:
             f"{option}: the file {file} does not exist.",
             suggest_file(
                 file,
-                "Copy ceph.conf and the keyring from a host of the cluster, then give their paths.",
+                "Copy ceph.conf and a keyring from a host of the cluster, then give their paths.",
             ),
             code="no-such-file",
         ) from None
