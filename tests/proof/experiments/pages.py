@@ -8,9 +8,9 @@ from typing import Any
 
 _HEAD = """# Published experiments, repeated on a lab
 
-Written by `make experiments`: the scale `tiny` on one machine of two cores, whose disk stands for
-all disks. Figures of such a place tell shapes and ratios, not what hardware can do, and an effect
-that is smaller than the noise of seconds stays undecided.
+Written by `make experiments`: the scale `tiny`, or `small` where a page says so, on one machine of
+two cores, whose disk stands for all disks. Figures of such a place tell shapes and ratios, not what
+hardware can do, and an effect that is smaller than the noise of seconds stays undecided.
 
 ## How to read a page
 
@@ -43,11 +43,15 @@ copies and the media of the lab, not those of the cells.
 _CONCLUSIONS = "\n## Conclusions\n"
 # Since when runs conclude as `bench/findings` does now; compared with `Line.when` as text.
 RULES_SINCE = "2026-11-30"
+USUAL_SCALE = "tiny"
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the index. `verdicts` are words by conclusion; `when` is empty without a run."""
+    """A line of the index. `verdicts` are words by conclusion; `when` is empty without a run.
+
+    `scale` is that of the run.
+    """
 
     suite: str
     verdicts: Mapping[str, str]
@@ -55,6 +59,7 @@ class Line:
     cells: int
     when: str
     has_remarks: bool = False
+    scale: str = USUAL_SCALE
 
 
 def decide_line(
@@ -75,7 +80,7 @@ def decide_line(
         if one.get("repeats") is None
     }
     measured = sum(cell["measured"] > 0 for cell in shown["cells"])
-    return Line(suite, verdicts, measured, cells, when, has_remarks)
+    return Line(suite, verdicts, measured, cells, when, has_remarks, shown["scale"])
 
 
 def render_index(suites: Sequence[str], lines: Mapping[str, Line]) -> str:
@@ -100,7 +105,8 @@ def render_index(suites: Sequence[str], lines: Mapping[str, Line]) -> str:
         found = f"{said or 'not measured here'}{mind}"
         is_former = bool(line.when) and line.when < RULES_SINCE
         any_former = any_former or is_former
-        when = f"{line.when}{'*' if is_former else ''}" or "-"
+        scale = "" if line.scale == USUAL_SCALE else f", `{line.scale}`"
+        when = f"{line.when}{'*' if is_former else ''}{scale}" or "-"
         rows.append(f"| {link} | {found} | {line.measured} of {line.cells} | {when} |")
     former = _FORMER.format(since=RULES_SINCE) if any_former else ""
     return _HEAD.format(former=former) + "\n".join(rows) + "\n"

@@ -21,6 +21,7 @@ SHOWN = {
         {"name": "cheaper", "word": "holds"},
     ],
     "cells": [{"measured": 5}, {"measured": 0}, {"measured": 1}],
+    "scale": "tiny",
 }
 VERDICTS = {"faster": "does not hold", "cheaper": "holds"}
 
@@ -64,6 +65,12 @@ def test_what_former_rules_concluded_is_marked(when: str, cell: str) -> None:
     page = render_index(["a"], {"a": decide_line("a", SHOWN, 3, when)})
     assert page.splitlines()[-1].endswith(f"| {cell} |")
     assert ("Marked with a star" in page) == cell.endswith("*")
+
+
+def test_another_scale_than_the_usual_one_is_named() -> None:
+    line = decide_line("a", {**SHOWN, "scale": "small"}, 3, "2026-12-01 00:00")
+    assert line.scale == "small"
+    assert render_index(["a"], {"a": line}).endswith("| 2026-12-01 00:00, `small` |\n")
 
 
 def test_what_cannot_be_measured_says_each_reason_once() -> None:
