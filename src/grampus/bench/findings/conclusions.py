@@ -110,6 +110,7 @@ class ConclusionFinding:
 class _Decided:
     truth: Truth
     claims: tuple[Claim, ...]
+    note: str = ""  # a sentence on what the claims do not say
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,7 @@ class _Compared:
     beside: int  # series or pairs beside each other, any of which would refute it
     untestable: str | None  # at this place, whatever was measured
     beside_s: float = 0.0  # what a trial takes beside its measuring
+    last: Value | None = None  # the last value of the dimension that it goes along, in the suite
 
 
 def decide_conclusions(
@@ -137,7 +139,8 @@ def decide_conclusions(
         groups = compared_cells(suite, scale_of(run), one)
         untestable = one.not_in_labs if run.shape_only else None
         beside_s = run.warmup_s + CELL_OVERHEAD_S
-        compared = _Compared(gathered, one, error, len(groups), untestable, beside_s)
+        last = None if one.test == "ratio" else suite.dimensions[one.along][-1]
+        compared = _Compared(gathered, one, error, len(groups), untestable, beside_s, last)
         found.append(_decide(compared, groups, has_source=suite.source is not None))
     return found
 
@@ -181,7 +184,12 @@ def _decide(
         test=conclusion.test,
         quantity=conclusion.quantity,
         word=WORDS[truth],
-        sentence=render_conclusion(conclusion, truth, claims, has_source=has_source),
+        sentence=" ".join(
+            [
+                render_conclusion(conclusion, truth, claims, has_source=has_source),
+                *dict.fromkeys(one.note for one in decided if one.note),
+            ]
+        ),
         claims=claims,
         published=published,
         repeats=conclusion.repeats,
@@ -231,7 +239,8 @@ def _decide_knee(
     """Past the last of the expected values no step brings more than it should.
 
     Without expected values that is the last step: past some value, there is no more to gain. A step
-    that brings little, with another after it that brings much, is no knee.
+    that brings little, with another after it that brings much, is no knee. A scale that leaves out
+    the last values of the suite cannot refute it.
     """
     steps = list(pairwise(series))
     knees = [
@@ -252,7 +261,11 @@ def _decide_knee(
         )
         for here, further in past
     ]
-    return _Decided(all_of([claim.truth for claim in claims]), tuple(claims))
+    truth, end = all_of([claim.truth for claim in claims]), _along(series[-1], conclusion)
+    if truth == "no" and not conclusion.expected and end != compared.last:
+        note = f"The run ends at {conclusion.along} {end}: beyond, there may be such a step."
+        return _Decided("unknown", tuple(claims), note)
+    return _Decided(truth, tuple(claims))
 
 
 def _decide_trend(

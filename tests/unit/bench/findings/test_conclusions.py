@@ -385,6 +385,36 @@ def test_the_knee(expected: list[int], tps: dict[Any, Seen | float], word: str) 
     assert _found(conclusion, tps, along="threads").word == word
 
 
+@pytest.mark.parametrize(("expected", "word"), [([], "undecided"), ([1], "does-not-hold")])
+def test_a_run_that_ends_early_cannot_refute_a_knee_somewhere(
+    expected: list[int], word: str
+) -> None:
+    conclusion = {**KNEE, "gain_below": 0.1, "expected": expected}
+    text = made_text(
+        dimensions={"threads": [1, 2, 4]},
+        arms=None,
+        baseline=None,
+        conclusions=[conclusion],
+        scales={
+            scale: {
+                **{"warmup_s": 2, "measure_s": 6, "rounds": 5},
+                **{"dataset_bytes": "64M", "environment_s": 9},
+                "only": {} if scale == "full" else {"threads": [1, 2]},
+            }
+            for scale in ("tiny", "small", "full")
+        },
+    )
+    suite, run, trials = made_matrix_run(
+        lambda cell, number: made_figures(cell.point.threads * 100 * NOISE[number - 1]),
+        text=text,
+        rounds=6,
+    )
+    (found,) = decide_conclusions(suite, run, trials)
+    assert found.word == word
+    ends = "The run ends at threads 2: beyond, there may be such a step."
+    assert found.sentence.endswith(ends) == (word == "undecided")
+
+
 @pytest.mark.parametrize(
     ("direction", "tolerance", "tps", "word"),
     [
