@@ -81,7 +81,14 @@ def publish_line(line: Line, suites: Sequence[MatrixSuite]) -> None:
 
 def write_index(suites: Sequence[MatrixSuite]) -> None:
     """The pages that name all others, from what is kept."""
-    (PAGES / "README.md").write_text(render_index([one.name for one in suites], read_lines()))
+    untestable = {
+        (suite.name, one.name)
+        for suite in suites
+        for one in suite.conclusions
+        if one.not_in_labs is not None
+    }
+    index = render_index([one.name for one in suites], read_lines(), untestable)
+    (PAGES / "README.md").write_text(index)
     (PAGES / "changes.md").write_text(render_changes(read_changes()))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,8 @@ hardware can do, and an effect that is smaller than the noise of seconds stays u
     [Verdicts that changed](changes.md) says which, and why.
 
 ## Pages
+
+{counts}
 
 {former}| experiment | of the source's conclusions | cells measured | when (UTC) |
 | --- | --- | --- | --- |
@@ -83,10 +86,30 @@ def decide_line(
     return Line(suite, verdicts, measured, cells, when, has_remarks, shown["scale"])
 
 
-def render_index(suites: Sequence[str], lines: Mapping[str, Line]) -> str:
+def render_counts(lines: Mapping[str, Line], untestable: Collection[tuple[str, str]]) -> str:
+    """How many conclusions have which verdict; `untestable` are (suite, conclusion) that no lab
+    can test."""
+    found = Counter(word for line in lines.values() for word in line.verdicts.values())
+    reasons = sum(
+        word == "not tested" and (line.suite, name) in untestable
+        for line in lines.values()
+        for name, word in line.verdicts.items()
+    )
+    return (
+        f"Of {found.total()} conclusions {found['holds']} hold, {found['does not hold']} do not "
+        f"hold, {found['undecided']} are undecided and {found['not tested']} are not tested, "
+        f"{reasons} of them because no lab can test them."
+    )
+
+
+def render_index(
+    suites: Sequence[str],
+    lines: Mapping[str, Line],
+    untestable: Collection[tuple[str, str]] = (),
+) -> str:
     """The page that names all others; a suite without a line is not measured yet.
 
-    One that was concluded by former rules has a star.
+    One that was concluded by former rules has a star. `untestable` as for `render_counts`.
     """
     rows = []
     any_former = False
@@ -109,7 +132,8 @@ def render_index(suites: Sequence[str], lines: Mapping[str, Line]) -> str:
         when = f"{line.when}{'*' if is_former else ''}{scale}" or "-"
         rows.append(f"| {link} | {found} | {line.measured} of {line.cells} | {when} |")
     former = _FORMER.format(since=RULES_SINCE) if any_former else ""
-    return _HEAD.format(former=former) + "\n".join(rows) + "\n"
+    counts = render_counts(lines, untestable)
+    return _HEAD.format(counts=counts, former=former) + "\n".join(rows) + "\n"
 
 
 def render_measured(page: str, remarks: Sequence[str]) -> str:

@@ -67,6 +67,17 @@ def test_what_former_rules_concluded_is_marked(when: str, cell: str) -> None:
     assert ("Marked with a star" in page) == cell.endswith("*")
 
 
+def test_the_index_counts_verdicts() -> None:
+    lines = {
+        "a": Line("a", {"x": "holds", "y": "does not hold", "z": "not tested"}, 1, 1, "now"),
+        "b": Line("b", {"x": "undecided", "z": "not tested"}, 1, 1, "now"),
+    }
+    assert (
+        "Of 5 conclusions 1 hold, 1 do not hold, 1 are undecided and 2 are not tested, 1 of them "
+        "because no lab can test them.\n"
+    ) in render_index(["a", "b"], lines, {("a", "z"), ("b", "x")})
+
+
 def test_another_scale_than_the_usual_one_is_named() -> None:
     line = decide_line("a", {**SHOWN, "scale": "small"}, 3, "2026-12-01 00:00")
     assert line.scale == "small"
