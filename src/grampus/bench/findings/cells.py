@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 
 from grampus.bench.findings.quantities import MEGABYTE, is_database, read_quantity
 from grampus.bench.findings.rounds import (
@@ -20,7 +21,6 @@ from grampus.bench.findings.rounds import (
 from grampus.bench.latency.histogram import merge_histograms
 from grampus.bench.latency.percentile import Percentile
 from grampus.bench.layers.confidence import grade
-from grampus.bench.statistics.short_trials import decide_together
 from grampus.state.matrix_layers import LAYERS, Confidence, Layer, LayerUse, Why
 from grampus.state.matrix_runs import Figures, MatrixRun, Trial
 
@@ -340,7 +340,11 @@ def _decide_steady(figures: Sequence[Figures]) -> tuple[bool | None, tuple[str, 
     """
     steady = _all_steady([one.steady for one in figures])
     if steady is None:
-        together = decide_together([[now.operations for now in one.seconds] for one in figures])
+        # Only for trials that are too short to be judged one by one.
+        module = import_module("grampus.bench.statistics.short_trials")
+        together = module.decide_together(
+            [[now.operations for now in one.seconds] for one in figures]
+        )
         if together is not None:
             return together.steady, () if together.steady else (together.reason,)
     reasons = distinct(one.unsteady_reason for one in figures if one.unsteady_reason is not None)

@@ -19,6 +19,8 @@ from grampus.state.matrix_runs import Figures, Spent, TrialSecond
 # What one extension measures, in measuring times of the scale. A driver's run cannot be made longer
 # while it goes on, so an extension is a run of its own and replaces the shorter one.
 EXTENDED_TIMES = 2
+# It promises ten minutes: nothing is measured longer there.
+SHORT_SCALE = "tiny"
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ def why_no_figure(outcome: JointSample | DriverFailure) -> str | None:
 def decide_steady_state(sample: JointSample, *, measure_s: int) -> SteadyState:
     """Judge the sample's seconds; `measure_s` is the scale's measuring time.
 
-    A sample that is shorter than the test needs (30 s) is neither steady nor unsteady.
+    A sample that is shorter than the test needs (30 s), or too uneven for it, is neither steady nor
+    unsteady.
     """
     limits = SteadyLimits()
     limits = SteadyLimits(max_s=max(EXTENDED_TIMES * measure_s, limits.min_s))
@@ -59,7 +62,9 @@ def decide_steady_state(sample: JointSample, *, measure_s: int) -> SteadyState:
         return SteadyState(None, found.reason)
     if found.word == "steady":
         return SteadyState(True, None, found.leave_out_s)
-    return SteadyState(False, found.reason, found.leave_out_s, may_change=found.word == "extend")
+    # Seconds that are too uneven to show a trend do not show one either.
+    steady = None if found.cause == "noise" else False
+    return SteadyState(steady, found.reason, found.leave_out_s, may_change=found.word == "extend")
 
 
 def decide_figures(measured: Measured, sample: JointSample, state: SteadyState) -> Figures | str:

@@ -14,6 +14,7 @@ from grampus.bench.trials.budget import describe_time
 from grampus.bench.trials.place import PLACE_ERRORS, CellPlace, Measured, tell_problem
 from grampus.bench.trials.trial_figures import (
     EXTENDED_TIMES,
+    SHORT_SCALE,
     SteadyState,
     add_spent,
     decide_figures,
@@ -96,7 +97,8 @@ class TrialRunner:
         found = self._measure_once(cell, planned, measure_s)
         if isinstance(found, str):
             return found
-        if found.state.may_change:
+        # That scale promises how long it takes.
+        if found.state.may_change and self._run.scale != SHORT_SCALE:
             longer_s = EXTENDED_TIMES * measure_s
             if self._has_time(self._run.warmup_s + longer_s + CELL_OVERHEAD_S):
                 self._progress.detail(f"measured again for {longer_s} s: {found.state.reason}")

@@ -26,9 +26,9 @@ from tests.unit.bench.trials.made_place import made_latency, made_sample
 STEADY = SteadyState(steady=True, reason=None)
 
 
-def _noisy(seconds: int, end: float = 100.0) -> list[float]:
+def _noisy(seconds: int, end: float = 100.0, spread: float = 2) -> list[float]:
     source = random.Random(3)  # noqa: S311
-    return [100 + (end - 100) * at / seconds + source.gauss(0, 2) for at in range(seconds)]
+    return [100 + (end - 100) * at / seconds + source.gauss(0, spread) for at in range(seconds)]
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,8 @@ def test_a_failure_is_its_own_reason() -> None:
         # As long as an extension may be: that was it.
         (_noisy(120, end=160), 60, False, False, "longest allowed"),
         ([0.0] * 50 + [5.0] * 10, 60, False, False, "nothing was done"),
+        # Too uneven to show anything.
+        (_noisy(40, spread=30), 60, None, True, "so uneven"),
     ],
 )
 def test_a_steady_state_is_shown_or_there_is_a_reason(

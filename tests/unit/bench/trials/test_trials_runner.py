@@ -329,9 +329,9 @@ def test_a_few_seconds_are_too_short_to_be_steady(world: World) -> None:
         assert trial.figures.unsteady_reason == "6 s are too short to judge."
 
 
-def _long(world: World) -> None:
+def _long(world: World, scale: str = "small") -> None:
     scales = world.content["scales"]
-    world.content["scales"] = {**scales, "small": {**scales["small"], "measure_s": 60}}
+    world.content["scales"] = {**scales, scale: {**scales[scale], "measure_s": 60}}
 
 
 def test_a_steady_series_is_measured_once(world: World) -> None:
@@ -360,6 +360,14 @@ def test_a_series_that_is_not_steady_is_measured_once_more_for_twice_as_long(wor
         assert len(world.archive.series(run.run_id, trial.cell_id, 1)) == 120
         assert trial.figures.why is not None
         assert trial.figures.why.to_s == 1120
+
+
+def test_nothing_is_measured_longer_at_tiny(world: World) -> None:
+    _long(world, scale="tiny")
+    world.place.series = _rising
+    run = world.run(world.plan(rounds=1))
+    assert [length_s for _, length_s in world.place.measured] == [60] * 4
+    assert [one.figures and one.figures.steady for one in world.trials(run)] == [False] * 4
 
 
 def test_where_no_monitor_runs_there_are_no_series(world: World) -> None:
