@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 _SERVER = re.compile(
     r"^ +server (?P<name>\S+) (?P<address>\S+):(?P<port>\d+)(?P<off> disabled)?$", re.MULTILINE
 )
-_BIND = re.compile(r"^ +bind (\S+):\d+$", re.MULTILINE)
+_LISTEN = re.compile(r"^listen (?P<backend>\S+)\n(?P<lines>(?: .*\n?)*)", re.MULTILINE)
+_BIND = re.compile(r"^ +bind (?P<address>\S+):(?P<port>\d+)$", re.MULTILINE)
 _COLUMNS = "be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state srv_port"
 
 
@@ -21,19 +22,33 @@ class FakeHaproxy:
     is_silent: bool = False
 
     def __post_init__(self) -> None:
-        bound = _BIND.search(self.config)
-        assert bound is not None, self.config
-        self.address = bound[1]
-        # Address, port, and the bits of its administrative state.
-        self._slots: dict[str, list[str | int]] = {
-            found["name"]: [found["address"], found["port"], 5 if found["off"] else 0]
-            for found in _SERVER.finditer(self.config)
-        }
+        # Address, port, and the bits of its administrative state, by backend and server.
+        self._slots: dict[tuple[str, str], list[str | int]] = {}
+        self._ports: dict[str, int] = {}
+        for proxy in _LISTEN.finditer(self.config):
+            bound = _BIND.search(proxy["lines"])
+            assert bound is not None, self.config
+            self.address = bound["address"]
+            self._ports[proxy["backend"]] = int(bound["port"])
+            for found in _SERVER.finditer(proxy["lines"]):
+                admin = 5 if found["off"] else 0
+                place = (proxy["backend"], found["name"])
+                self._slots[place] = [found["address"], found["port"], admin]
+        assert self._ports, self.config
 
     @property
     def led_to(self) -> list[str]:
         """The addresses of the servers that it uses, sorted."""
         return sorted(str(one[0]) for one in self._slots.values() if not int(one[2]) & 1)
+
+    @property
+    def directions(self) -> dict[int, list[str]]:
+        """Where each port that it listens at leads to, as `ADDRESS:PORT`."""
+        found: dict[int, list[str]] = {port: [] for port in self._ports.values()}
+        for (backend, _), (address, port, admin) in self._slots.items():
+            if not int(admin) & 1:
+                found[self._ports[backend]].append(f"{address}:{port}")
+        return found
 
     def answer(self, line: str) -> tuple[int, str]:
         """What comes of one line of commands."""
@@ -47,10 +62,12 @@ class FakeHaproxy:
 
     def _carry_out(self, words: list[str]) -> str:
         match words:
-            case ["show", "servers", "state", "replicas"]:
+            case ["show", "servers", "state"]:
                 rows = [
-                    f"3 replicas {index} {name} {address} 2 {admin} {port}"
-                    for index, (name, (address, port, admin)) in enumerate(self._slots.items())
+                    f"3 {backend} {index} {name} {address} 2 {admin} {port}"
+                    for index, ((backend, name), (address, port, admin)) in enumerate(
+                        self._slots.items()
+                    )
                 ]
                 return "\n".join(["1", f"# {_COLUMNS}", *rows, "", ""])
             case ["set", "server", place, "addr", address, "port", port]:
@@ -59,6 +76,8 @@ class FakeHaproxy:
                 # That it was disabled in the configuration is said for ever (bit 2).
                 admin = int(self._slot(place)[2])
                 self._slot(place)[2] = admin & ~1 if state == "ready" else admin | 1
+            case ["set", "server", place, "health", "up"]:
+                assert not int(self._slot(place)[2]) & 1, "a server in maintenance has no health"
             case ["shutdown", "sessions", "server", place]:
                 assert int(self._slot(place)[2]) & 1, "new sessions would go on to come"
             case _:
@@ -67,5 +86,4 @@ class FakeHaproxy:
 
     def _slot(self, place: str) -> list[str | int]:
         backend, _, name = place.partition("/")
-        assert backend == "replicas"
-        return self._slots[name]
+        return self._slots[backend, name]

@@ -25,7 +25,7 @@ from grampus.databases.accounts import ACCOUNTS_SQL
 from grampus.databases.application_support import OBSERVE_SQL
 from grampus.databases.clones.copied_files import COPY_FILES
 from grampus.databases.copied_server import LOOK_SQL
-from grampus.databases.endpoints.endpoint_work import HAPROXY
+from grampus.databases.endpoints.haproxy_daemon import HAPROXY
 from grampus.databases.instance import AWAIT_LISTENING
 from grampus.databases.layout import VOLUME_IN_DAEMON
 from grampus.databases.readiness import OPEN_PIPE, READY_SQL

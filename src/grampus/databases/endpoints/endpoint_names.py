@@ -29,11 +29,13 @@ def ensure_named(
     gets such a certificate when it starts. Open sessions go on.
     """
     known = [one.spec.name for one in replicas if one.spec.held_endpoint == endpoint.held_address]
-    done = [_ensure_one(operations, name) for name in known]  # each of them, whatever fails
+    # Each of them, whatever fails.
+    done = [ensure_certificate_named(operations, name) for name in known]
     return all(done)
 
 
-def _ensure_one(operations: DatabaseOperations, name: str) -> bool:
+def ensure_certificate_named(operations: DatabaseOperations, name: str) -> bool:
+    """Let a server show a certificate that names all its addresses; whether it does now."""
     try:
         with operations.locked(name, timeout_s=0.0):
             ports, spec = operations.ports, operations.records.get(name).spec

@@ -17,7 +17,7 @@ SLOTS = 16
 MAX_CONNECTIONS = 4000
 # Longer than MySQL's own `wait_timeout` (8 h): who ends an idle session is the server.
 _SESSION_TIMEOUT = "9h"
-_NOBODY = "127.0.0.1"
+NOBODY = "127.0.0.1"
 # Bits of `srv_admin_state` that keep a server from being used: maintenance and draining, by command
 # or by another server, or for want of an address. Not 0x04, which says that it was disabled in the
 # configuration: that one stays, whatever it is told (tried with 3.2).
@@ -37,6 +37,7 @@ class Member:
 class Slot:
     """A place for a server, as HAProxy has it."""
 
+    backend: str
     name: str
     address: str
     port: int
@@ -52,32 +53,15 @@ def render_config(address: str, port: int, members: Sequence[Member], socket: st
     are about to connect would be too, and are passed on otherwise.
     """
     slots = [f"    server {_slot(i)} {one.address}:{one.port}" for i, one in enumerate(members)]
-    slots += [
-        f"    server {_slot(i)} {_NOBODY}:{port} disabled" for i in range(len(members), SLOTS)
-    ]
+    slots += [f"    server {_slot(i)} {NOBODY}:{port} disabled" for i in range(len(members), SLOTS)]
     return "\n".join(
         [
-            "# Written by Grampus: changes are lost.",
-            "global",
-            f"    maxconn {MAX_CONNECTIONS}",
-            f"    stats socket {socket} mode 600 level admin",
-            "    log stdout format raw daemon notice",
-            "defaults",
-            "    mode tcp",
-            "    log global",
-            "    option dontlog-normal",
-            "    timeout connect 2s",
-            "    timeout check 2s",
-            f"    timeout client {_SESSION_TIMEOUT}",
-            f"    timeout server {_SESSION_TIMEOUT}",
+            *render_defaults(socket),
             f"listen {BACKEND}",
             f"    bind {address}:{port}",
             "    balance leastconn",
             "    retries 2",
             "    option redispatch 1",
-            "    option clitcpka",
-            "    option srvtcpka",
-            "    option mysql-check",
             "    default-server check inter 2s fall 2 rise 1 "
             "observe layer4 error-limit 3 on-error mark-down",
             *slots,
@@ -86,24 +70,53 @@ def render_config(address: str, port: int, members: Sequence[Member], socket: st
     )
 
 
+def render_defaults(socket: str) -> list[str]:
+    """The lines that a configuration begins with: limits, the runtime API at `socket`, and checks.
+
+    A server that hangs is found by its missing greeting (`option mysql-check`).
+    """
+    return [
+        "# Written by Grampus: changes are lost.",
+        "global",
+        f"    maxconn {MAX_CONNECTIONS}",
+        f"    stats socket {socket} mode 600 level admin",
+        "    log stdout format raw daemon notice",
+        "defaults",
+        "    mode tcp",
+        "    log global",
+        "    option dontlog-normal",
+        "    option clitcpka",
+        "    option srvtcpka",
+        "    option mysql-check",
+        "    timeout connect 2s",
+        "    timeout check 2s",
+        f"    timeout client {_SESSION_TIMEOUT}",
+        f"    timeout server {_SESSION_TIMEOUT}",
+    ]
+
+
 def render_look() -> str:
     """The command whose answer `parse_slots` reads."""
-    return f"show servers state {BACKEND}"
+    return "show servers state"
 
 
 def parse_slots(answer: str) -> list[Slot]:
-    """The places, from the answer to `render_look`. Raises GrampusError when it is another."""
+    """The places of all backends, from the answer to `render_look`.
+
+    Raises GrampusError when it is another.
+    """
     lines = [line for line in answer.splitlines() if line.strip()]
     header = next((line for line in lines if line.startswith("# ")), "")
     columns = header.removeprefix("# ").split()
     slots = []
     for line in lines:
         fields = dict(zip(columns, line.split(), strict=False))
-        if fields.get("be_name") != BACKEND or line == header:
+        if line == header or "be_name" not in fields:
             continue
         try:
             slots.append(
                 Slot(
+                    backend=fields["be_name"],
                     name=fields["srv_name"],
                     address=fields["srv_addr"],
                     port=int(fields["srv_port"]),
@@ -130,7 +143,7 @@ def render_changes(slots: Sequence[Slot], members: Sequence[Member]) -> list[str
             del wanted[slot.address, slot.port]
             continue
         if slot.is_used:
-            commands += _leaving(slot.name)
+            commands += render_leaving(slot)
         free.append(slot)
     places: Mapping[str, Member] = {
         slot.name: one for slot, one in zip(free, wanted.values(), strict=False)
@@ -143,11 +156,10 @@ def render_changes(slots: Sequence[Slot], members: Sequence[Member]) -> list[str
     return commands
 
 
-def _leaving(slot: str) -> list[str]:
-    return [
-        f"set server {BACKEND}/{slot} state maint",
-        f"shutdown sessions server {BACKEND}/{slot}",
-    ]
+def render_leaving(slot: Slot) -> list[str]:
+    """Commands after which a place leads nowhere, and its sessions have ended."""
+    place = f"{slot.backend}/{slot.name}"
+    return [f"set server {place} state maint", f"shutdown sessions server {place}"]
 
 
 def _slot(index: int) -> str:

@@ -9,7 +9,8 @@ from grampus.core.errors import GrampusError
 from grampus.databases.endpoints.decide_endpoint import Candidate, decide_host, decide_members
 from grampus.databases.endpoints.endpoint_names import ensure_named
 from grampus.databases.endpoints.endpoint_steps import CHANGE_ENDPOINT, EndpointOrder, members_of
-from grampus.databases.endpoints.endpoint_work import EndpointWork, endpoint_daemon, require_haproxy
+from grampus.databases.endpoints.endpoint_work import EndpointWork, endpoint_daemon
+from grampus.databases.endpoints.haproxy_daemon import require_haproxy
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.model import ReadEndpoint
 from grampus.databases.operating import DatabaseOperations

@@ -6,6 +6,7 @@ import pytest
 
 from grampus.core.errors import GrampusError
 from grampus.databases.endpoints.haproxy import (
+    BACKEND,
     SLOTS,
     Member,
     Slot,
@@ -27,11 +28,11 @@ ANSWER = """1
 
 
 def used(name: str, member: Member) -> Slot:
-    return Slot(name, member.address, member.port, is_used=True)
+    return Slot(BACKEND, name, member.address, member.port, is_used=True)
 
 
 def free(name: str) -> Slot:
-    return Slot(name, "127.0.0.1", 3306, is_used=False)
+    return Slot(BACKEND, name, "127.0.0.1", 3306, is_used=False)
 
 
 def test_its_configuration_has_a_place_for_each_and_more() -> None:
@@ -51,7 +52,7 @@ def test_its_configuration_has_a_place_for_each_and_more() -> None:
 def test_what_it_answers_is_read() -> None:
     assert parse_slots(ANSWER) == [
         used("r1", R1),
-        Slot("r2", "10.9.0.2", 3306, is_used=False),
+        Slot(BACKEND, "r2", "10.9.0.2", 3306, is_used=False),
         free("r3"),
         used("r4", R3),  # disabled in the configuration, and made ready since
     ]
@@ -89,7 +90,7 @@ def join(slot: str, member: Member) -> list[str]:
         ([used("r1", R1), used("r2", R2)], [R2, R3], [*leave("r1"), *join("r1", R3)]),
         ([used("r1", R1), used("r2", R2)], [], [*leave("r1"), *leave("r2")]),
         # One that was put out by somebody else is taken in again.
-        ([Slot("r1", R1.address, 3306, is_used=False)], [R1], join("r1", R1)),
+        ([Slot(BACKEND, "r1", R1.address, 3306, is_used=False)], [R1], join("r1", R1)),
     ],
     ids=["as-it-is", "nobody", "joins", "leaves", "changes-places", "all-leave", "put-out"],
 )

@@ -10,7 +10,7 @@ import pytest
 
 from grampus.cli.serve_endpoints import keep_endpoints
 from grampus.core.errors import GrampusError
-from grampus.databases.endpoints.endpoint_work import HAPROXY
+from grampus.databases.endpoints.haproxy_daemon import HAPROXY
 from grampus.databases.layout import MYSQL_UID
 from grampus.databases.live.moving import DatabaseMoves
 from grampus.databases.model import HostMaintenance

@@ -11,7 +11,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from grampus.core.errors import GrampusError, RefusedError
-from grampus.databases.endpoints.endpoint_work import HAPROXY, endpoint_daemon
+from grampus.databases.endpoints.endpoint_work import endpoint_daemon
+from grampus.databases.endpoints.haproxy_daemon import HAPROXY
 from grampus.databases.endpoints.read_endpoints import EndpointChange
 from grampus.databases.layout import PRIMARY_AUTHORITIES, VOLUME_IN_DAEMON
 from grampus.databases.model import ReadEndpoint
