@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.system.command_line import CommandLine
+from tests.system.lab_machine import LabMachine
 from tests.system.machine import wait_for
 from tests.system.site_machines import NAME, LabCluster, Site, own_site
 
@@ -98,6 +100,48 @@ def test_replica_endpoint_and_hook_follow_the_database(site: Site, hook: Path) -
     option_file = line.home / "secrets" / SITE / f"{NAME}.cnf"
     assert f"host={address}\nport=13300\n" in option_file.read_text()
     line.ok("db", "replica", "remove", REPLICA, "--yes")
+
+
+def ask(machine: LabMachine, site: Site, place: str, sql: str) -> str:
+    """The answer of the database at that place, which a client elsewhere verifies."""
+    secrets = site.line.home / "secrets" / SITE
+    here, (address, port) = machine.scratch(), place.split(":")
+    authorities = here / "ca.pem"
+    authorities.write_bytes((secrets / f"{NAME}.ca.pem").read_bytes())
+    options = (secrets / f"{NAME}.users" / "app.cnf").read_text()
+    for key, value in (("host", address), ("port", port), ("ssl-ca", str(authorities))):
+        options = re.sub(rf"^{key}=.*$", f"{key}={value}", options, flags=re.MULTILINE)
+    file = here / "app.cnf"
+    file.write_text(options)
+    file.chmod(0o600)
+    verified = ("--ssl-mode=VERIFY_IDENTITY", "--connect-timeout=10", "-N", "-B")
+    return machine.ok("mysql", f"--defaults-file={file}", *verified, "-e", sql).strip()
+
+
+def test_clients_find_the_database_at_each_entry_host(lab: CommandLine, site: Site) -> None:
+    line, machine = site.line, LabMachine(lab, "h1")
+    line.ok("host", "entry", "s1", "on", "--ports", "14300-14309")
+    line.ok("host", "entry", "s2", "on")
+    line.ok("db", "user", "add", NAME, "app", "--role", "write")
+    places = line.json("db", "show", NAME)["entry"]
+    assert places == [f"{site.hosts.address(host)}:14300" for host in ("s1", "s2")]
+    rows = site.rows()
+    for place in places:
+        assert ask(machine, site, place, "SELECT COUNT(*) FROM d.t") == str(rows)
+    former = site.host_of(NAME)
+    line.ok("db", "move", NAME, "--host", "s1" if former == "s2" else "s2")
+    for place in places:
+        sql = "INSERT INTO d.t () VALUES (); SELECT COUNT(*) FROM d.t"
+        rows += 1
+        assert ask(machine, site, place, sql) == str(rows)
+    refused = line.run("host", "remove", "s2", "--yes")
+    assert (refused.code, "serves the entry" in refused.stderr) == (4, True)
+    for host in ("s1", "s2"):
+        assert "entry" in site.services(host)
+        line.ok("host", "entry", host, "off")
+        assert "entry" not in site.services(host)
+    assert line.json("db", "show", NAME)["entry"] == []
+    line.ok("db", "move", NAME, "--host", former)
 
 
 def test_a_failover_changes_the_address_and_tells_the_hook(site: Site, hook: Path) -> None:

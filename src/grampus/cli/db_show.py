@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from importlib import import_module
 
 from grampus.cli.app import command
 from grampus.cli.backup_documents import pairs_of_state, state_document
@@ -35,6 +36,7 @@ from grampus.cli.volume import details_of_asides, losses_document
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import GrampusError
 from grampus.databases.backup.states import BackupStates
+from grampus.databases.operating import DatabaseOperations
 from grampus.databases.overview import DatabaseOverviews
 from grampus.databases.tls.decide_expiry import describe_state
 
@@ -58,6 +60,7 @@ def db_show(
         now = session.clock.now()
         room = database_growth(session).show(name).file_system if view.volume else None
         binlogs = observe_binlogs(session, view, seen)
+        at_entry = _at_entry(operations, name) if spec.shares_address else []
         certificate = None
         with contextlib.suppress(GrampusError):  # `grampus serve` says why it cannot be read
             certificate = certificate_rotation(session).observe(view.record)
@@ -71,6 +74,7 @@ def db_show(
         "local_asides": [aside.path for aside in asides],
         **lineage_document(view, seen.lineage),
         "flatten_due": record.flatten_due,
+        "entry": at_entry,
         "replicas": [replica.record.spec.name for replica in seen.replicas],
         "certificate": certificate_document(certificate),
         "backups": state_document(record, backed_up, now, checked_until=checked_until),
@@ -78,6 +82,7 @@ def db_show(
     }
     groups = [
         pairs_of_server(view, pairs_of_condition(view, seen), pairs_of_reading(view, seen))
+        | ({"entry": ", ".join(at_entry)} if at_entry else {})
         | ({"certificate": describe_state(certificate)} if certificate else {}),
         pairs_of_volume(view, live, room)
         | pairs_of_binlogs(view, binlogs)
@@ -90,3 +95,16 @@ def db_show(
         pairs_of_history(seen),
     ]
     make_output(output_format).groups(document, groups)
+
+
+def _at_entry(operations: DatabaseOperations, name: str) -> list[str]:
+    """Where clients reach the database at the entry of its site."""
+    entry = operations.records.find_entry()
+    if entry is None:
+        return []
+    module = import_module("grampus.databases.entries.decide_entry")
+    addresses = {host.name: host.address for host in operations.fleet.hosts()}
+    places: list[str] = module.decide_places(
+        entry, operations.records.entry_ports().get(name), addresses
+    )
+    return places

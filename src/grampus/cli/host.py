@@ -43,6 +43,7 @@ host_app = make_noun(
         "show": "grampus.cli.host_show",
         "maintenance": __name__,
         "drain": __name__,
+        "entry": "grampus.cli.host_entry",
         "add": _SITE,
         "check": _SITE,
         "remove": _SITE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -123,10 +124,14 @@ def host_remove(
     with session.alone_in_lab(), session.progress:
         hosts = site_hosts(session, site)
         hosts.get(host)
-        _require_unused(session, host)
+        _require_unused(session, host, is_lost=lost)
         if not lost:
             session.require_controller()
         session.confirm(f"Remove the host {host} from the site '{site.name}'?", yes=yes)
+        if lost:
+            # Imported for this alone.
+            module = import_module("grampus.databases.entries.entries")
+            module.Entries(session.databases().operations).turn_off(host, is_lost=True)
         hosts.remove(host, is_lost=lost)
         for operation in session.runner.unfinished(KIND_PREFIX, host):
             session.runner.close(operation, "the host was removed")
@@ -146,8 +151,15 @@ def require_site(session: Session) -> SiteSpec:
     return site
 
 
-def _require_unused(session: Session, host: str) -> None:
-    at = session.databases().operations.records.hosts()
+def _require_unused(session: Session, host: str, *, is_lost: bool) -> None:
+    records = session.databases().operations.records
+    at, entry = records.hosts(), records.find_entry()
+    if entry is not None and host in (*entry.hosts, *entry.left_hosts) and not is_lost:
+        raise RefusedError(
+            f"The host {host} serves the entry.",
+            f"End it first: `grampus host entry {host} off`.",
+            code="host-in-use",
+        )
     databases = sorted(name for name, where in at.items() if where == host)
     volumes = sorted(one.spec.name for one in session.volumes().all() if one.host == host)
     if databases or volumes:

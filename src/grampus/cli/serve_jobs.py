@@ -29,6 +29,7 @@ from grampus.cli.serve_backups import (
 from grampus.cli.serve_certificates import CERTIFICATES_EVERY_S, warn_of_expiry
 from grampus.cli.serve_clients import CLIENTS_EVERY_S, ClientWatch
 from grampus.cli.serve_endpoints import ENDPOINTS_EVERY_S, keep_endpoints
+from grampus.cli.serve_entries import ENTRIES_EVERY_S, EntryWatch
 from grampus.cli.serve_failover import FAILOVER_EVERY_S, FailoverWatch
 from grampus.cli.serve_flattening import FLATTEN_EVERY_S, flatten_due
 from grampus.cli.serve_history import HISTORY_EVERY_S, forget_all_operations
@@ -95,6 +96,7 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
             ENDPOINTS_EVERY_S,
             lambda session: keep_endpoints(database_replicas(session)),
         ),
+        DueJob("entries", ENTRIES_EVERY_S, EntryWatch().run),
         DueJob("addresses", ADDRESSES_EVERY_S, announce_addresses),
         DueJob("flatten", FLATTEN_EVERY_S, lambda session: flatten_due(due_flattening(session))),
         DueJob(

@@ -174,14 +174,14 @@ def site_join(
     except (FileNotFoundError, NotADirectoryError):
         raise UsageError(
             f"--from: the file {source} does not exist.",
-            suggest_file(source, "Give the file that `grampus site key` wrote."),
+            suggest_file(source, "Give the file that `grampus site key NAME` wrote."),
             code="no-such-file",
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not a text file"
         raise UsageError(
             f"--from: the file {source} cannot be read: {why}.",
-            "Give the file that `grampus site key` wrote.",
+            "Give the file that `grampus site key NAME` wrote.",
             code="unreadable-file",
         ) from None
     session, output = LabSession(file.site, makes_lab=True), make_output(output_format)

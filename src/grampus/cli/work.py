@@ -60,8 +60,13 @@ def _holding(lab: str) -> Iterator[Session]:
 
 
 def announce_addresses(session: Session) -> None:
-    """Tell the address hook of the site where databases are now; a failure is only noted."""
+    """Tell entry hosts and the address hook of the site where databases are now.
+
+    A failure is only noted.
+    """
     site = session.find_site()
+    if site is not None and site.ports:
+        import_module("grampus.cli.serve_entries").direct_now(session)
     if site is not None and site.address_hook:
         import_module("grampus.cli.serve_addresses").announce_now(session)
 

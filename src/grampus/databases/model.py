@@ -154,6 +154,35 @@ class ReadEndpoint(_AddressOrPort):
         return database_port if self.port is None else self.port
 
 
+class Entry(Model):
+    """The hosts that serve it, and the ports for databases, of which each has one.
+
+    `left_hosts` are those that still have to end it. `directed` is a digest of where each host was
+    made to lead last, by host: what differs from what is wanted is to be done.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    first_port: int
+    last_port: int
+    hosts: tuple[str, ...] = ()
+    left_hosts: tuple[str, ...] = ()
+    directed: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def ports(self) -> range:
+        """All ports, in order."""
+        return range(self.first_port, self.last_port + 1)
+
+
+class EntryPort(Model):
+    """The port of a database at the entry; it stays the same as long as the database is there."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    port: int
+
+
 class PrimaryStart(Model):
     """A start of a primary: what it committed first after it, as its binary log tells."""
 

@@ -13,6 +13,8 @@ from grampus.databases.model import (
     Announced,
     DatabaseRecord,
     DatabaseSpec,
+    Entry,
+    EntryPort,
     HostMaintenance,
     LeftInstance,
     OpenedReplica,
@@ -39,6 +41,8 @@ FAILURE_KIND = "server-failure"
 MAINTENANCE_KIND = "host-maintenance"
 ARCHIVE_CHECKS_KIND = "archive-checks"
 ANNOUNCED_KIND = "announced-address"
+ENTRY_KIND = "entry"
+ENTRY_PORT_KIND = "entry-port"
 _OF_ALL = "serve"
 # What is kept beside the record of a database, under its name, and goes where that goes: to
 # another name, and with the database. `tests/unit/databases/names/test_carried.py` has a word on
@@ -50,6 +54,7 @@ CARRIED_KINDS = (
     PROMOTED_EVENTS_KIND,
     FAILURE_KIND,
     ANNOUNCED_KIND,
+    ENTRY_PORT_KIND,
 )
 _CARRY = "UPDATE OR REPLACE records SET name = ? WHERE lab = ? AND kind = ? AND name = ?"
 
@@ -245,6 +250,21 @@ class DatabaseRecords:
 
     def remove_read_endpoint(self, name: str) -> None:
         self._store.remove(READ_ENDPOINT_KIND, self._lab, name)
+
+    def find_entry(self) -> Entry | None:
+        """The read-write entry of the site; None: it never had one."""
+        return self._store.get(ENTRY_KIND, self._lab, _OF_ALL, Entry)
+
+    def put_entry(self, entry: Entry) -> None:
+        self._store.put(ENTRY_KIND, self._lab, _OF_ALL, entry)
+
+    def entry_ports(self) -> dict[str, int]:
+        """The ports of databases at the entry, by their names."""
+        known = self._store.all(ENTRY_PORT_KIND, self._lab, EntryPort)
+        return {name: one.port for name, one in known.items()}
+
+    def put_entry_port(self, name: str, port: int) -> None:
+        self._store.put(ENTRY_PORT_KIND, self._lab, name, EntryPort(port=port))
 
     def find_failure(self, name: str) -> ServerFailure | None:
         """What the controller knows of a server that failed. Not in the record: no fact of it."""

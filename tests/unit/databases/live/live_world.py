@@ -140,7 +140,7 @@ class LiveHost(MysqlHost):
     def start(self, spec: DaemonSpec) -> MysqlDaemon:
         self.servers.pop(spec.name, None)
         daemon = super().start(spec)
-        if self.runs(spec.name) and spec.argv[0] != "/bin/sh":
+        if self.runs(spec.name) and spec.argv[0] != "/bin/sh" and daemon.proxy is None:
             self.server(spec.name)
         return daemon
 

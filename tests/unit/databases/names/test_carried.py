@@ -26,6 +26,8 @@ AT_RENAME: Mapping[str, str] = {
     "promoted-events": "moved",
     "server-failure": "moved",
     "announced-address": "moved",
+    "entry-port": "moved",
+    "entry": "is about no database",
     "scratch-instance": "removed before: its directory and its daemon have the former name",
     "trashed-database": "stays: it has a key of its own, and another database",
     "left-instance": "stays: what a lost host has of the database has the name of its time",
@@ -81,6 +83,7 @@ def _with_everything(world: World) -> BackupState:
     now = datetime(2026, 11, 22, 5, tzinfo=UTC)
     records.put_failure("demo", ServerFailure(end=ServerEnd(kind="killed"), since=now, next_at=now))
     records.put_announced("demo", Announced(problem="no route to the DNS server"))
+    records.put_entry_port("demo", 14300)
     warnings = WarningHistory(world.store, LAB, world.clock)
     warnings.change("growth", begun=[Warned("demo", "volume-full", "warning", "It is full.")])
     return state
