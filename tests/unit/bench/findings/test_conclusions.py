@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from grampus.bench.findings.conclusions import (
-    ConclusionFinding,
     Truth,
     all_of,
     any_of,
@@ -19,6 +18,13 @@ from grampus.bench.latency.histogram_documents import render_histogram
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.statistics.effect import decide_effect
 from grampus.state.matrix_runs import TrialSecond
+from tests.unit.bench.findings.made_conclusions import (
+    NOISE,
+    RATIO,
+    TREND,
+    found_along,
+    found_ratio,
+)
 from tests.unit.bench.findings.made_matrix import (
     Seen,
     made_figures,
@@ -27,47 +33,6 @@ from tests.unit.bench.findings.made_matrix import (
     made_text,
 )
 from tests.unit.bench.layers.made_why import made_why
-
-NOISE = (1.0, 1.01, 0.99, 1.005, 0.995, 1.002)
-RATIO = {"name": "x", "says": "x", "test": "ratio", "quantity": "tps", "arm": "nvme"}
-BEST = {"name": "x", "says": "x", "test": "best", "quantity": "tps", "along": "threads"}
-KNEE = {"name": "x", "says": "x", "test": "knee", "quantity": "tps", "along": "threads"}
-BEST_OF_FOUR: dict[Any, Seen | float] = {1: 100, 2: 150, 4: 200, 8: 120}
-TREND = {"name": "x", "says": "x", "test": "trend", "quantity": "tps", "along": "threads"}
-
-
-def _found(
-    conclusion: dict[str, Any], tps: dict[Any, Seen | float], *, rounds: int = 6, along: str
-) -> ConclusionFinding:
-    """The conclusion where a cell's tps (a bit of noise aside) is that of its value of `along`."""
-    threads = sorted(tps) if along == "threads" else [8]
-    media = ["hdd", "nvme"] if along == "media" else ["nvme"]
-    text = made_text(
-        dimensions={"media": media, "threads": threads}
-        if along == "media"
-        else {"threads": threads},
-        arms={"hdd": {"media": "hdd"}, "nvme": {"media": "nvme"}} if along == "media" else None,
-        baseline="hdd" if along == "media" else None,
-        conclusions=[conclusion],
-    )
-
-    def seen(cell: Cell, number: int) -> Seen:
-        value = tps[cell.point.media if along == "media" else cell.point.threads]
-        if isinstance(value, int | float):
-            # Other noise in each cell, or the ratios would have none.
-            return made_figures(value * NOISE[(number * (cell.point.threads % 5 + 1)) % 6])
-        return value
-
-    suite, run, trials = made_matrix_run(seen, text=text, rounds=rounds)
-    (found,) = decide_conclusions(suite, run, trials)
-    return found
-
-
-def _ratio(
-    hdd: Seen | float, nvme: Seen | float, *, rounds: int = 6, **limits: float
-) -> ConclusionFinding:
-    tps: dict[Any, Seen | float] = {"hdd": hdd, "nvme": nvme}
-    return _found({**RATIO, **limits}, tps, rounds=rounds, along="media")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +48,7 @@ def _ratio(
 )
 def test_a_ratio_within_and_outside_of_its_limits(limits: dict[str, float], word: str) -> None:
     """Both arms share the noise of a round, so that the interval is that of 2 alone."""
-    found = _ratio(100, 200, **limits)
+    found = found_ratio(100, 200, **limits)
     assert found.word == word
     (claim,) = found.claims
     assert claim.ratio == pytest.approx(2)
@@ -145,13 +110,13 @@ def test_an_open_conclusion_says_what_would_decide_it(
 
 
 def test_a_conclusion_with_an_answer_needs_nothing() -> None:
-    found = _ratio(100, 200, at_least=1.5)
+    found = found_ratio(100, 200, at_least=1.5)
     assert found.claims[0].needed is None
     assert "four times in five" not in found.sentence
 
 
 def test_one_round_has_no_interval_and_decides_nothing() -> None:
-    found = _ratio(100, 1000, rounds=1, at_least=2)
+    found = found_ratio(100, 1000, rounds=1, at_least=2)
     assert found.word == "undecided"
     assert found.claims[0].ratio == pytest.approx(10)
     assert "Two rounds are the least that has an interval." in found.sentence
@@ -159,7 +124,7 @@ def test_one_round_has_no_interval_and_decides_nothing() -> None:
 
 @pytest.mark.parametrize(("rounds", "word"), [(5, "undecided"), (6, "holds")])
 def test_a_few_equal_ratios_are_no_absence_of_noise(rounds: int, word: str) -> None:
-    assert _ratio(100, 200, rounds=rounds, at_least=1.5).word == word
+    assert found_ratio(100, 200, rounds=rounds, at_least=1.5).word == word
 
 
 @pytest.mark.parametrize(
@@ -184,7 +149,7 @@ def test_a_few_equal_ratios_are_no_absence_of_noise(rounds: int, word: str) -> N
 )
 def test_what_has_no_figures_or_those_of_the_client_is_not_tested(nvme: Seen, reason: str) -> None:
     """Its ratio of 10 would hold."""
-    found = _ratio(100, nvme, at_least=2)
+    found = found_ratio(100, nvme, at_least=2)
     assert found.word == "not-tested"
     assert found.claims[0].reason == reason
     assert found.claims[0].ratio is None
@@ -265,19 +230,19 @@ def test_a_percentile_takes_operations_beyond_it(quantity: str, operations: int,
         for media, latency_us in (("hdd", 2000.0), ("nvme", 1000.0))
     }
     conclusion = {**RATIO, "quantity": quantity, "at_most": 0.8}
-    found = _found(conclusion, seen, along="media")
+    found = found_along(conclusion, seen, along="media")
     assert found.word == word
     assert ("operations in a round, and it has fewer." in found.sentence) == (word == "not-tested")
 
 
 def test_our_figure_stands_with_its_interval_beside_the_published_one() -> None:
-    found = _ratio(100, 200, at_least=1.5, published=5.0)
+    found = found_ratio(100, 200, at_least=1.5, published=5.0)
     assert found.published == 5
     assert found.sentence == (
         "Of tps, nvme over hdd: 2 (95% interval 2 to 2, 6 rounds). It holds from 1.5 on. "
         "The suite expects 5."
     )
-    assert _ratio(100, 200, at_least=1.5).sentence.endswith("It holds from 1.5 on.")
+    assert found_ratio(100, 200, at_least=1.5).sentence.endswith("It holds from 1.5 on.")
 
 
 def test_a_conclusion_that_repeats_another_says_so() -> None:
@@ -325,131 +290,6 @@ def test_one_of_several_pairs_refutes_only_with_its_share_of_the_error(
     (found,) = decide_conclusions(suite, run, trials)
     assert found.word == word
     assert f"({printed} interval" in found.sentence
-
-
-def test_an_interval_is_told_with_the_confidence_that_it_has() -> None:
-    """One of three others would be enough against the best one: each has a third of the error."""
-    found = _found({**BEST, "better": "most", "expected": [4]}, BEST_OF_FOUR, along="threads")
-    assert [claim.confidence for claim in found.claims] == [pytest.approx(1 - 0.05 / 3)] * 3
-    assert found.sentence.count("(98.3% interval") == 3
-
-
-@pytest.mark.parametrize(
-    ("better", "expected", "tps", "word"),
-    [
-        ("most", [4], {1: 100, 2: 150, 4: 200, 8: 120}, "holds"),
-        ("most", [2, 4], {1: 100, 2: 150, 4: 200, 8: 120}, "holds"),
-        # Two expected ones need not be told apart.
-        ("most", [2, 4], {1: 100, 2: 200, 4: 200, 8: 120}, "holds"),
-        ("most", [2], {1: 100, 2: 150, 4: 200, 8: 120}, "does-not-hold"),
-        ("most", [1, 2], {1: 100, 2: 150, 4: 200, 8: 120}, "does-not-hold"),
-        ("least", [1], {1: 100, 2: 150, 4: 200, 8: 120}, "holds"),
-        ("least", [4], {1: 100, 2: 150, 4: 200, 8: 120}, "does-not-hold"),
-        ("most", [4], {1: 100, 2: 200, 4: 200.2, 8: 120}, "undecided"),
-        # What is missing might be better still; what is worse than one that is there is not best.
-        ("most", [4], {1: 100, 2: 150, 4: 200, 8: "Down."}, "undecided"),
-        ("most", [2], {1: 100, 2: 150, 4: 200, 8: "Down."}, "does-not-hold"),
-        ("most", [4], {1: 100, 2: 150, 4: "Down.", 8: 120}, "not-tested"),
-    ],
-)
-def test_the_best_value(
-    better: str, expected: list[int], tps: dict[Any, Seen | float], word: str
-) -> None:
-    conclusion = {**BEST, "better": better, "expected": expected}
-    assert _found(conclusion, tps, along="threads").word == word
-
-
-@pytest.mark.parametrize(
-    ("expected", "tps", "word"),
-    [
-        ([2], {1: 100, 2: 190, 4: 200, 8: 205}, "holds"),
-        ([1], {1: 100, 2: 190, 4: 200, 8: 205}, "does-not-hold"),
-        ([1, 2], {1: 100, 2: 190, 4: 200, 8: 205}, "holds"),
-        ([], {1: 100, 2: 190, 4: 200, 8: 205}, "holds"),
-        ([], {1: 100, 2: 190, 4: 380, 8: 700}, "does-not-hold"),
-        ([2], {1: 100, 2: 100, 4: 110.1, 8: 111}, "undecided"),
-        # All steps past the expected value count, and none before.
-        ([2], {1: "Down.", 2: 190, 4: 200, 8: 205}, "holds"),
-        ([2], {1: 100, 2: 190, 4: 200, 8: 400}, "does-not-hold"),
-        ([2], {1: 100, 2: 190, 4: 200, 8: "Down."}, "undecided"),
-        ([2], {1: 100, 2: 190, 4: "Down.", 8: 205}, "not-tested"),
-        # A flat step before a steep one is none.
-        ([], {1: 100, 2: 101, 4: 200, 8: 400}, "does-not-hold"),
-        ([], {1: 100, 2: 200, 4: 400, 8: 401}, "holds"),
-        ([], {1: 100, 2: 190, 4: "Down.", 8: 205}, "not-tested"),
-        ([8], {1: 100, 2: 190, 4: 380, 8: 700}, "not-tested"),
-    ],
-)
-def test_the_knee(expected: list[int], tps: dict[Any, Seen | float], word: str) -> None:
-    conclusion = {**KNEE, "gain_below": 0.1, "expected": expected}
-    assert _found(conclusion, tps, along="threads").word == word
-
-
-@pytest.mark.parametrize(("expected", "word"), [([], "undecided"), ([1], "does-not-hold")])
-def test_a_run_that_ends_early_cannot_refute_a_knee_somewhere(
-    expected: list[int], word: str
-) -> None:
-    conclusion = {**KNEE, "gain_below": 0.1, "expected": expected}
-    text = made_text(
-        dimensions={"threads": [1, 2, 4]},
-        arms=None,
-        baseline=None,
-        conclusions=[conclusion],
-        scales={
-            scale: {
-                **{"warmup_s": 2, "measure_s": 6, "rounds": 5},
-                **{"dataset_bytes": "64M", "environment_s": 9},
-                "only": {} if scale == "full" else {"threads": [1, 2]},
-            }
-            for scale in ("tiny", "small", "full")
-        },
-    )
-    suite, run, trials = made_matrix_run(
-        lambda cell, number: made_figures(cell.point.threads * 100 * NOISE[number - 1]),
-        text=text,
-        rounds=6,
-    )
-    (found,) = decide_conclusions(suite, run, trials)
-    assert found.word == word
-    ends = "The run ends at threads 2: beyond, there may be such a step."
-    assert found.sentence.endswith(ends) == (word == "undecided")
-
-
-@pytest.mark.parametrize(
-    ("direction", "tolerance", "tps", "word"),
-    [
-        ("rises", 0.5, {1: 100, 4: 50, 8: 200}, "holds"),
-        ("rises", 0.5, {1: 100, 4: 500, 8: 120}, "does-not-hold"),
-        ("rises", 0.5, {1: 100, 4: 100, 8: 150.1}, "undecided"),
-        ("falls", 0.5, {1: 200, 4: 300, 8: 100}, "holds"),
-        ("falls", 0.5, {1: 100, 4: 100, 8: 90}, "does-not-hold"),
-        ("level", 0.5, {1: 100, 4: 120, 8: 90}, "holds"),
-        # The largest over the smallest, wherever they are.
-        ("level", 0.5, {1: 100, 4: 200, 8: 100}, "does-not-hold"),
-        ("level", 0.5, {1: 100, 4: "Down.", 8: 100}, "undecided"),
-        ("rises", 0.5, {1: 100, 4: "Down.", 8: 200}, "holds"),
-        ("rises", 0.5, {1: "Down.", 4: 100, 8: 200}, "not-tested"),
-    ],
-)
-def test_the_trend(
-    direction: str, tolerance: float, tps: dict[Any, Seen | float], word: str
-) -> None:
-    conclusion = {**TREND, "direction": direction, "tolerance": tolerance}
-    assert _found(conclusion, tps, along="threads").word == word
-
-
-def test_where_any_of_several_claims_would_decide_they_share_the_error() -> None:
-    """The step from 4 to 8 is the same in both; only where it is one of three it is less sure."""
-    tps: dict[Any, Seen | float] = {1: 100, 2: 200, 4: 400, 8: 800}
-    alone = _found({**KNEE, "gain_below": 0.1, "expected": []}, tps, along="threads").claims
-    shared = _found({**KNEE, "gain_below": 0.1, "expected": [1]}, tps, along="threads").claims
-    (one,) = alone
-    (*_, same) = shared
-    assert len(shared) == 3
-    assert one.ratio == same.ratio
-    assert one.high is not None
-    assert same.high is not None
-    assert same.high > one.high
 
 
 @pytest.mark.parametrize(
