@@ -57,6 +57,13 @@ def test_each_conclusion_can_be_told_at_each_scale(suite: MatrixSuite) -> None:
 
 
 @pytest.mark.parametrize("suite", NAMED)
+def test_tiny_drops_no_caches_that_it_cannot_fill_again(suite: MatrixSuite) -> None:
+    """On flash the seconds after are those of a warm-up; on hard disks, empty caches are meant."""
+    dropping = [one.point for one in expand_cells(suite, "tiny") if one.point.caches != "keep"]
+    assert {point.media for point in dropping} <= {"hdd"}
+
+
+@pytest.mark.parametrize("suite", NAMED)
 def test_ids_of_cells_differ(suite: MatrixSuite) -> None:
     cells = [cell for scale in SCALES for cell in expand_cells(suite, scale)]
     assert len({cell.cell_id for cell in cells}) == len(set(cells)) == len(cells)
