@@ -26,7 +26,7 @@ def main(name: str) -> int:
     """Measure on a lab of its own, write the page; the exit code."""
     (suite,) = (one for one in load_matrix_suites(SUITES) if one.name == name)
     with own_lab("cost", CHECKOUT / "build" / name) as command_line:
-        found = measure(command_line, suite, str(SUITES / f"{suite.name}.yaml"), SCALE)
+        found = measure(command_line, suite, SUITES / f"{suite.name}.yaml", SCALE)
     page = CHECKOUT / "docs" / "proof" / f"{name}.md"
     verdicts = found.line.verdicts
     sys.stdout.write(f"{verdicts}\nThe page is {page}.\n")

@@ -55,7 +55,12 @@ def is_written(
     """Measure a suite, and write its page, the index and the change log."""
     say(f"{suite.name} ...")
     try:
-        measured = measure(command_line, suite, suite.name, SCALES.get(suite.name, USUAL_SCALE))
+        measured = measure(
+            command_line,
+            suite,
+            SUITES / f"{suite.name}.yaml",
+            SCALES.get(suite.name, USUAL_SCALE),
+        )
     except AssertionError as error:
         say(f"  {error}")
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from grampus.bench.matrix.suite import MatrixSuite
@@ -26,17 +27,20 @@ class Measured:
     trials: str | None = None
 
 
-def measure(command_line: CommandLine, suite: MatrixSuite, place: str, scale: str) -> Measured:
-    """A run of the suite: a finished one that is kept, an unfinished one continued, or a new one.
+def measure(command_line: CommandLine, suite: MatrixSuite, file: Path, scale: str) -> Measured:
+    """A run of the suite in `file`: a finished one that is kept, an unfinished one continued, or a
+    new one.
 
-    `place` is its name, or the path of its file. Raises AssertionError when a command fails.
+    Raises AssertionError when a command fails.
     """
-    name = suite.name
+    name, place = suite.name, str(file)
     plan = command_line.json("bench", "run", place, "--scale", scale, "--dry-run")
     cells = len(plan["cells"])
     if all(cell["not_runnable"] is not None for cell in plan["cells"]):
         return Measured(decide_line(name, None, cells, ""), render_unmeasured(suite.title, plan))
-    shown = find_finished(command_line, name, scale) or run(command_line, place, scale)
+    shown = find_finished(command_line, name, scale, file.read_text()) or run(
+        command_line, place, scale
+    )
     when = f"{datetime.fromtimestamp(shown['started_at_s'], UTC):%Y-%m-%d %H:%M}"
     page = command_line.ok("bench", "export", shown["run_id"]).stdout
     trials = command_line.ok("bench", "export", shown["run_id"], "--as", "csv").stdout
@@ -44,12 +48,15 @@ def measure(command_line: CommandLine, suite: MatrixSuite, place: str, scale: st
     return Measured(line, render_measured(page, suite.remarks), trials)
 
 
-def find_finished(command_line: CommandLine, suite: str, scale: str) -> dict[str, Any] | None:
-    """The newest finished run of the suite that is kept, as `bench show` tells it."""
+def find_finished(
+    command_line: CommandLine, suite: str, scale: str, text: str
+) -> dict[str, Any] | None:
+    """The newest finished run of the suite with that text that is kept, as `bench show` tells it."""
     for one in reversed(command_line.json("bench", "list")["runs"]):
         if one["suite"] == suite:
             shown: dict[str, Any] = command_line.json("bench", "show", one["run_id"])
-            if shown["ended_at_s"] is not None and shown["scale"] == scale:
+            is_of_it = (shown["scale"], shown["suite_text"]) == (scale, text)
+            if shown["ended_at_s"] is not None and is_of_it:
                 return shown
     return None
 

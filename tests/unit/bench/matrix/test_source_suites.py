@@ -27,7 +27,10 @@ SUITES = load_matrix_suites(CHECKOUT / "suites" / "sources")
 NAMED = [pytest.param(suite, id=suite.name) for suite in SUITES]
 TINY_S = 600
 # Thirty databases take two cores ten minutes to make.
-UNTESTED = ("redhat-hci-2-read-layout", "tiny", "little-lost-with-ten")
+UNTESTED = {
+    ("redhat-hci-2-read-layout", "tiny", "little-lost-with-ten"),
+    ("redhat-2016-bare-container-vm", "tiny", "container-before-vm"),
+}
 
 
 def test_each_experiment_has_a_suite_or_a_reason_why_not() -> None:
@@ -52,7 +55,7 @@ def test_each_conclusion_can_be_told_at_each_scale(suite: MatrixSuite) -> None:
     for scale in SCALES:
         assert suite.scales[scale].rounds >= 2
         for conclusion in suite.conclusions:
-            is_left_out = (suite.name, scale, conclusion.name) == UNTESTED
+            is_left_out = (suite.name, scale, conclusion.name) in UNTESTED
             assert bool(compared_cells(suite, scale, conclusion)) is not is_left_out
 
 
