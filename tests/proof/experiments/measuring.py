@@ -51,7 +51,7 @@ def measure(command_line: CommandLine, suite: MatrixSuite, file: Path, scale: st
 def find_finished(
     command_line: CommandLine, suite: str, scale: str, text: str
 ) -> dict[str, Any] | None:
-    """The newest finished run of the suite with that text that is kept, as `bench show` tells it."""
+    """The newest finished run of the suite with that text, as `bench show` tells it."""
     for one in reversed(command_line.json("bench", "list")["runs"]):
         if one["suite"] == suite:
             shown: dict[str, Any] = command_line.json("bench", "show", one["run_id"])
