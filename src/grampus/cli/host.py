@@ -26,7 +26,7 @@ from grampus.databases.failover.host_maintenance import Drained
 from grampus.databases.failover.host_states import HostState, HostStateName
 from grampus.databases.failover.host_watch import HostMemory, HostWatch, SeenHost
 from grampus.databases.live.moving import Moved
-from grampus.databases.model import HostMaintenance
+from grampus.databases.model import Entry, HostMaintenance
 from grampus.sites.model import SiteHostSpec
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def host_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT
         planned = operations.records.all_maintenance()
         addresses = {host.name: host.address for host in operations.fleet.hosts()}
         reachable = {name: operations.fleet.is_reachable(name) for name in seen}
+        entry_hosts = hosts_of_entry(operations.records.find_entry())
         parts = host_parts(session)
     make_output(output_format).table(
         {
@@ -84,6 +85,7 @@ def host_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT
                         found, planned.get(name), addresses[name], is_reachable=reachable[name]
                     ),
                     **parts_document(parts.get(name)),
+                    "entry": name in entry_hosts,
                 }
                 for name, found in seen.items()
             ]
@@ -97,7 +99,10 @@ def host_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT
                 str(len(found.databases)),
                 addresses[name],
                 _with_parts(
-                    _detail(found, planned.get(name), is_reachable=reachable[name]),
+                    _with_entry(
+                        _detail(found, planned.get(name), is_reachable=reachable[name]),
+                        is_entry=name in entry_hosts,
+                    ),
                     parts.get(name),
                 ),
             ]
@@ -219,6 +224,15 @@ def parts_document(one: HostCondition | None) -> dict[str, Any]:
         "grampus": None if one is None else one.parts.version or None,
         "parts": None if one is None else one.state,
     }
+
+
+def hosts_of_entry(entry: Entry | None) -> tuple[str, ...]:
+    """The hosts that serve the entry of a site."""
+    return () if entry is None else entry.hosts
+
+
+def _with_entry(detail: str, *, is_entry: bool) -> str:
+    return "; ".join(text for text in (detail, "serves the entry" if is_entry else "") if text)
 
 
 def _with_parts(detail: str, one: HostCondition | None) -> str:

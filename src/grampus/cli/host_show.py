@@ -10,6 +10,7 @@ from grampus.cli.host import (
     HostArgument,
     host_app,
     host_parts,
+    hosts_of_entry,
     parts_document,
     state_word,
 )
@@ -34,6 +35,7 @@ def host_show(
         planned = operations.records.all_maintenance().get(host)
         spec = _site_host(session, host)
         parts = host_parts(session).get(host)
+        is_entry = host in hosts_of_entry(operations.records.find_entry())
         daemons = _daemons(found) if operations.fleet.is_reachable(host) else []
     document: dict[str, Any] = {
         "host": host,
@@ -45,6 +47,7 @@ def host_show(
         "ssh": None if spec is None else f"{spec.ssh_user}@{spec.ssh_address}:{spec.ssh_port}",
         "labels": {} if spec is None else spec.labels,
         **parts_document(parts),
+        "entry": is_entry,
         "daemons": daemons,
     }
     details = {
@@ -57,6 +60,7 @@ def host_show(
         "grampus": document["grampus"] or "",
         "upgrade": "" if parts is None or not parts.remedy else f"{parts.sentence} {parts.remedy}",
         "databases": ", ".join(document["databases"]) or "none",
+        "entry": "served here" if is_entry else "",
         **{f"daemon {one['name']}": _describe(one) for one in daemons},
     }
     shown = {name: str(text) for name, text in details.items() if text}
